@@ -1,0 +1,509 @@
+//! The prompt queue: admission, its entries, and its state.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::actions;
+use super::hello::User;
+use super::session::Identity;
+use crate::counter::{EventSeq, Position, QueueRevision, TargetRevision};
+use crate::id::{AdmissionId, AttachmentId, EntryId, IncarnationId, SessionId, TaskId, UndoId};
+use crate::time::UnixMillis;
+
+/// Who put an entry into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderKind {
+    /// A person or a script: the only kind that clients can make.
+    User,
+    /// Another agent.
+    Agent,
+    /// A workflow of the server.
+    Workflow,
+    /// The server itself.
+    Server,
+}
+
+/// Who put an entry into the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct QueuedBy {
+    /// What the sender is.
+    pub kind: SenderKind,
+    /// Its id among its kind.
+    pub id: String,
+    /// For people.
+    pub name: String,
+}
+
+/// Something a prompt points at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntityReference {
+    /// What it is.
+    pub kind: ReferenceKind,
+    /// Which one; a path for files.
+    pub id: String,
+    /// For people.
+    #[serde(default)]
+    pub title: Option<String>,
+}
+
+/// What a reference points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReferenceKind {
+    /// A file in the task's directory.
+    File,
+    /// A session of the caller.
+    Session,
+    /// A task of the caller.
+    Task,
+}
+
+/// A file or directory that gives context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextFile {
+    /// Relative to the task's directory.
+    pub path: String,
+    /// For people.
+    pub name: String,
+    /// Omitted: false.
+    #[serde(default)]
+    pub is_directory: bool,
+}
+
+/// A plan comment at one version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanCommentRef {
+    /// Which comment.
+    pub id: String,
+    /// Its version when it was read.
+    pub version: u64,
+}
+
+/// What an attachment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachmentKind {
+    /// A picture.
+    Image,
+    /// Sound.
+    Audio,
+    /// Anything else.
+    Resource,
+}
+
+/// How an attachment reaches the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryMode {
+    /// Inside the prompt.
+    #[default]
+    Prompt,
+    /// As the path of a file.
+    Path,
+}
+
+/// An attachment in a request: inline (`data` and its description) or staged (`attachment_id`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachmentParams {
+    /// Inline: what it is.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<AttachmentKind>,
+    /// Inline: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Inline: its MIME type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Inline: its bytes, padded base64 (RFC 4648, section 4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Staged: which upload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachment_id: Option<AttachmentId>,
+    /// Omitted: [`DeliveryMode::Prompt`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_mode: Option<DeliveryMode>,
+}
+
+/// An attachment in an answer: never its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its name on the wire.
+    pub attachment_id: AttachmentId,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: AttachmentKind,
+    /// For people.
+    pub name: String,
+    /// Its MIME type.
+    pub mime_type: String,
+    /// Its size, bytes.
+    pub size_bytes: u64,
+    /// How it reaches the agent.
+    pub delivery_mode: DeliveryMode,
+}
+
+/// What an entry carries beside its text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EntryMetadata {
+    /// The admissions that this entry was made from.
+    pub queue_admission_ids: Vec<AdmissionId>,
+    /// The same from before a reset or transfer: they prove nothing.
+    pub queue_admission_ids_past: Vec<AdmissionId>,
+    /// What the prompt points at.
+    pub entity_references: Vec<EntityReference>,
+    /// What gives it context.
+    pub context_files: Vec<ContextFile>,
+    /// The plan comments it consumed.
+    pub plan_comment_refs: Vec<PlanCommentRef>,
+    /// The task of the agent that sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_task_id: Option<TaskId>,
+    /// Keys of other versions, kept as they are.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// Who edits an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Editing {
+    /// Whose lease it is.
+    pub by: User,
+    /// Whether this connection holds it.
+    pub is_you: bool,
+    /// When it ends unless renewed.
+    pub expires_at: UnixMillis,
+}
+
+/// A queue entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueuedMessage {
+    /// Its name.
+    pub id: EntryId,
+    /// Its task.
+    pub task_id: TaskId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its order key, 1 or more; gaps are allowed.
+    pub position: Position,
+    /// The prompt.
+    pub content: String,
+    /// The model it asks for; null: the session's.
+    pub model: Option<String>,
+    /// Whether it runs in the agent's plan mode.
+    pub plan_mode: bool,
+    /// Its attachments.
+    pub attachments: Vec<Attachment>,
+    /// What else it carries.
+    pub metadata: EntryMetadata,
+    /// When it was accepted.
+    pub queued_at: UnixMillis,
+    /// Who sent it.
+    pub queued_by: QueuedBy,
+    /// Grows by update, fold and merge.
+    pub target_revision: TargetRevision,
+    /// Who edits it.
+    pub editing: Option<Editing>,
+    /// Whether `content` was cut.
+    pub content_truncated: bool,
+}
+
+/// An entry of a status: whole, or a stub where the frame would grow too large.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum StatusEntry {
+    /// All of it.
+    Whole(Box<QueuedMessage>),
+    /// Only that it is there; `message.queue.entry.get` gives the rest.
+    Stub {
+        /// Its name.
+        id: EntryId,
+        /// Its order key.
+        position: Position,
+        /// Always true.
+        truncated: bool,
+    },
+}
+
+impl StatusEntry {
+    /// Returns the entry's name.
+    pub fn id(&self) -> EntryId {
+        match self {
+            Self::Whole(entry) => entry.id,
+            Self::Stub { id, .. } => *id,
+        }
+    }
+}
+
+/// Why auto-run is OFF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AutoRunReason {
+    /// Somebody switched it off.
+    User,
+    /// A turn was cancelled while something waited.
+    Cancelled,
+    /// A turn failed.
+    Failed,
+    /// The agent refused.
+    Refused,
+    /// The server stopped while a turn ran.
+    Interrupted,
+    /// The server stopped before it knew whether the agent had the prompt.
+    UncertainTurn,
+}
+
+/// Why auto-run ON does not start the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocked {
+    /// Somebody edits it.
+    HeadEditing,
+    /// Its editor's connection was lost a moment ago.
+    HeadHeld,
+}
+
+/// The state of one queue. Among equal revisions the higher `event_seq` is the newer one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Its task.
+    pub task_id: TaskId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// The life of the session it belongs to.
+    pub session_incarnation_id: IncarnationId,
+    /// Grows by every durable change of the queue.
+    pub queue_revision: QueueRevision,
+    /// The newest event this status includes.
+    pub event_seq: EventSeq,
+    /// What waits, in order; reserved entries are not shown.
+    pub entries: Vec<StatusEntry>,
+    /// Stored entries, reserved ones included.
+    pub count: u64,
+    /// The cap; 0: none was set.
+    pub max: u64,
+    /// Whether the next turn starts by itself.
+    pub auto_run: bool,
+    /// Why not.
+    pub auto_run_reason: Option<AutoRunReason>,
+    /// Why ON does not start the head.
+    pub blocked: Option<Blocked>,
+    /// Whether entries may be merged by hand.
+    pub merge_enabled: bool,
+    /// Whether new admissions may fold into the tail.
+    pub auto_merge_enabled: bool,
+}
+
+/// `message.queue.get`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueGetParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+}
+
+/// `message.queue.add`: asks for one admission.
+///
+/// `client_queue_id: null` is refused; omitting the field takes the path without a receipt. The
+/// incarnation may be left out on that path only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueAddParams {
+    /// The session's task.
+    pub task_id: TaskId,
+    /// The session.
+    pub session_id: SessionId,
+    /// Its current life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_incarnation_id: Option<IncarnationId>,
+    /// The admission ID.
+    #[serde(
+        default,
+        deserialize_with = "never_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub client_queue_id: Option<AdmissionId>,
+    /// The prompt.
+    pub content: String,
+    /// Omitted: the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Omitted: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_mode: Option<bool>,
+    /// Omitted: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<Vec<AttachmentParams>>,
+    /// Omitted: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_files: Option<Vec<ContextFile>>,
+    /// Omitted: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entity_references: Option<Vec<EntityReference>>,
+    /// Omitted: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_comment_refs: Option<Vec<PlanCommentRef>>,
+}
+
+fn never_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AdmissionId>, D::Error> {
+    AdmissionId::deserialize(deserializer).map(Some)
+}
+
+/// How an admission was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdmissionOutcome {
+    /// It is an entry of its own.
+    Admitted,
+    /// It joined the tail.
+    Folded,
+    /// It was accepted before; nothing changed.
+    Replayed,
+}
+
+/// The proof of an admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// How it was accepted.
+    pub outcome: AdmissionOutcome,
+    /// The entry it became or joined.
+    pub accepted_queue_id: EntryId,
+    /// The queue's revision as of acceptance.
+    pub queue_revision: QueueRevision,
+    /// Whether sending it again is answered from a receipt.
+    pub replay_safe: bool,
+}
+
+/// The answer to `message.queue.add`: the entry as of acceptance, and the proof.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueAddReply {
+    /// The entry as of acceptance.
+    #[serde(flatten)]
+    pub entry: QueuedMessage,
+    /// The proof.
+    pub admission: Admission,
+}
+
+/// `message.queue.remove`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRemoveParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Which entry.
+    pub entry_id: EntryId,
+}
+
+/// The answer to `message.queue.remove`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRemoveReply {
+    /// Which entry.
+    pub entry_id: EntryId,
+    /// For `message.queue.restore`.
+    pub undo_id: UndoId,
+}
+
+/// `message.queue.cancel`: clears the queue; the running turn goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueClearParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Refuse (`queue_changed`) if the queue is another one by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_queue_revision: Option<QueueRevision>,
+}
+
+/// The answer to `message.queue.cancel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueClearReply {
+    /// Which session.
+    pub session_id: SessionId,
+    /// How many entries were removed.
+    pub removed: u64,
+    /// For `message.queue.restore`.
+    pub undo_id: UndoId,
+}
+
+/// `message.queue.drain`: starts the head and switches auto-run ON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueDrainParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+}
+
+/// The answer to `message.queue.drain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueDrainReply {
+    /// Which session.
+    pub session_id: SessionId,
+    /// False: nothing waited.
+    pub drained: bool,
+}
+
+/// `message.queue.auto_run.set`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoRunSetParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// May the server start the next entry by itself?
+    pub enabled: bool,
+}
+
+/// The answer to `message.queue.auto_run.set`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoRunSetReply {
+    /// Which session.
+    pub session_id: SessionId,
+    /// What is in force now.
+    pub auto_run: bool,
+    /// Whether the head was started at once.
+    pub dispatched: bool,
+}
+
+actions! {
+    QueueGetParams => "message.queue.get" => QueueStatus;
+    QueueAddParams => "message.queue.add" => QueueAddReply;
+    QueueRemoveParams => "message.queue.remove" => QueueRemoveReply;
+    QueueClearParams => "message.queue.cancel" => QueueClearReply;
+    QueueDrainParams => "message.queue.drain" => QueueDrainReply;
+    AutoRunSetParams => "message.queue.auto_run.set" => AutoRunSetReply;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENTITY: &str = r#""task_id":"t","session_id":"s""#;
+
+    #[test]
+    fn a_null_admission_id_is_refused_and_an_omitted_one_is_not() {
+        let read = |extra: &str| {
+            serde_json::from_str::<QueueAddParams>(&format!(
+                "{{{IDENTITY},\"content\":\"x\"{extra}}}"
+            ))
+        };
+        assert_eq!(read("").unwrap().client_queue_id, None);
+        assert!(read(r#","client_queue_id":null"#).is_err());
+        assert!(read(r#","client_queue_id":"""#).is_err());
+        assert!(read(r#","client_queue_id":7"#).is_err());
+        assert!(
+            read(r#","client_queue_id":"k1""#)
+                .unwrap()
+                .client_queue_id
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn metadata_keeps_keys_of_other_versions() {
+        let json = r#"{"queue_admission_ids":["k"],"queue_admission_ids_past":[],"entity_references":[],"context_files":[],"plan_comment_refs":[],"later":{"a":1}}"#;
+        let metadata: EntryMetadata = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&metadata).unwrap(), json);
+    }
+}

@@ -1,0 +1,173 @@
+//! The transcript: the durable record of turns.
+
+use serde::{Deserialize, Serialize};
+
+use super::actions;
+use super::queue::Attachment;
+use crate::counter::MessageSeq;
+use crate::id::{AdmissionId, IncarnationId, MessageId, SessionId, TurnId};
+use crate::time::UnixMillis;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The prompt of a turn.
+    User,
+    /// The agent's answer.
+    Agent,
+    /// The agent's reasoning.
+    Thought,
+    /// A tool call; `content` is its output.
+    Tool,
+    /// A plan the agent published, one step a line.
+    Plan,
+    /// What happened to a turn; `metadata.notice` says what.
+    System,
+}
+
+/// How far a message has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    /// More text may follow.
+    Streaming,
+    /// It is whole.
+    Complete,
+    /// The server stopped, or the turn was cancelled, while it was streaming.
+    Interrupted,
+    /// Its turn failed.
+    Failed,
+    /// Nobody knows whether the agent got it.
+    Uncertain,
+}
+
+/// What a system message reports. Clients have a text for each; the message's `content` is what
+/// the agent said about it, if anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    /// The turn failed; `content` is the agent's last error output.
+    TurnFailed,
+    /// The agent could not be started; the prompt is still in the queue.
+    StartFailed,
+    /// The turn was cancelled.
+    TurnCancelled,
+    /// The server stopped while the turn ran.
+    TurnInterrupted,
+    /// Nobody knows whether the agent got the prompt.
+    TurnUncertain,
+    /// The agent refused.
+    TurnRefused,
+    /// The agent stopped at a limit of its own.
+    TurnCutShort,
+}
+
+/// What became of a prompt whose turn did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// Somebody had it run again.
+    Resend,
+    /// Somebody gave it up.
+    Drop,
+}
+
+/// What a message carries beside its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MessageMetadata {
+    /// User messages: the admissions that this prompt was made from.
+    pub queue_admission_ids: Vec<AdmissionId>,
+    /// The same from before a reset or transfer: they prove nothing.
+    pub queue_admission_ids_past: Vec<AdmissionId>,
+    /// User messages: what was attached.
+    pub attachments: Vec<Attachment>,
+    /// System messages: what they report.
+    pub notice: Option<Notice>,
+    /// User messages of turns that did not end well: what became of them.
+    pub resolution: Option<Resolution>,
+    /// Tool messages: the tool's name.
+    pub tool: Option<String>,
+    /// User messages: who sent the prompt.
+    pub sender: Option<String>,
+}
+
+/// One message of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its name.
+    pub id: MessageId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// The life of the session it was written in.
+    pub session_incarnation_id: IncarnationId,
+    /// Its number, 1 or more, without gaps: the only order of a transcript.
+    pub seq: MessageSeq,
+    /// The turn it belongs to.
+    pub turn_id: Option<TurnId>,
+    /// Who speaks.
+    pub role: Role,
+    /// The text.
+    pub content: String,
+    /// Whether `content` was cut.
+    pub content_truncated: bool,
+    /// How far it has come.
+    pub status: MessageStatus,
+    /// What else it carries.
+    pub metadata: MessageMetadata,
+    /// When it was written.
+    pub created_at: UnixMillis,
+}
+
+/// `transcript.page`: at most one of the two bounds; none gives the newest messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptPageParams {
+    /// Which session.
+    pub session_id: SessionId,
+    /// Messages before this one, exclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_seq: Option<MessageSeq>,
+    /// Messages after this one, exclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_seq: Option<MessageSeq>,
+    /// 1 to 200; omitted: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// The answer to `transcript.page`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptPageReply {
+    /// Ascending.
+    pub messages: Vec<Message>,
+    /// Whether more exist in the direction that was asked for.
+    pub has_more: bool,
+}
+
+/// `transcript.read`: bytes of one message's content, at characters' bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptReadParams {
+    /// Which session.
+    pub session_id: SessionId,
+    /// Which message.
+    pub message_id: MessageId,
+    /// From this byte on.
+    pub offset: u64,
+    /// At most this many bytes.
+    pub length: u64,
+}
+
+/// The answer to `transcript.read`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptReadReply {
+    /// The text from `offset` on.
+    pub text: String,
+    /// Whether this is all there is by now.
+    pub eof: bool,
+}
+
+actions! {
+    TranscriptPageParams => "transcript.page" => TranscriptPageReply;
+    TranscriptReadParams => "transcript.read" => TranscriptReadReply;
+}

@@ -1,0 +1,4 @@
+//! Rules that client and server must compute alike. Pure functions with golden vectors.
+
+pub mod backoff;
+pub mod fingerprint;

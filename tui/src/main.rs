@@ -1,0 +1,3 @@
+//! `usher`: the terminal client.
+
+fn main() {}
