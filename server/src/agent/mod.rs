@@ -3,16 +3,43 @@
 //! A backend is started per session and serves its turns one after the other. It never touches
 //! the queue, the store or a client.
 
+pub mod command;
+pub mod demo;
+mod demo_script;
+mod output;
+mod process;
+
 use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 use usher_shared::protocol::session::PermissionKind;
 use usher_shared::protocol::turn::TurnReason;
 
+pub use command::CommandSpec;
+
 /// Commands waiting for an agent; more wait in the sender.
 pub const COMMANDS_MAX: usize = 8;
 /// Events of an agent that nobody stored yet; a faster agent waits (back-pressure).
 pub const EVENTS_MAX: usize = 64;
+
+/// Which backend a configured agent uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentSpec {
+    /// The built-in one.
+    Demo,
+    /// Any program.
+    Command(CommandSpec),
+}
+
+impl AgentSpec {
+    /// Starts an agent for one session, on the current runtime.
+    pub fn start(&self, start: AgentStart) -> Result<AgentHandle, StartError> {
+        match self {
+            Self::Demo => Ok(demo::start(start)),
+            Self::Command(spec) => command::start(spec.clone(), start),
+        }
+    }
+}
 
 /// What an agent is told when it starts.
 #[derive(Clone, Debug)]
