@@ -57,8 +57,6 @@ pub struct TurnStart {
 impl std::fmt::Debug for TurnStart {
     /// Leaves the prompt out: prompts never reach a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TurnStart")
-            .field("turn_id", &self.turn_id)
-            .finish_non_exhaustive()
+        f.debug_struct("TurnStart").field("turn_id", &self.turn_id).finish_non_exhaustive()
     }
 }
