@@ -1,1 +1,3 @@
 //! The terminal client of usher.
+
+pub mod i18n;
