@@ -1,3 +1,6 @@
 //! The terminal client of usher.
 
+pub mod app;
 pub mod i18n;
+pub mod theme;
+pub mod view;
