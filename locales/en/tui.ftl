@@ -1,0 +1,1 @@
+# The text of the screen. Every name begins with "tui-".

@@ -1,0 +1,1 @@
+//! Scripted frames against the engine.

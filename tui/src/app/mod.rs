@@ -1,0 +1,3 @@
+//! The state of the screen and how it changes.
+
+pub mod composer;
