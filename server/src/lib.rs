@@ -1,6 +1,9 @@
 //! The server of usher: a durable prompt queue in front of coding agents.
 
 pub mod agent;
+pub mod domain;
+mod stop;
+pub mod store;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
