@@ -65,9 +65,7 @@ impl UserHome {
         // It may not want any input.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        ran(child
-            .wait_with_output()
-            .expect("our own child can be waited for"))
+        ran(child.wait_with_output().expect("our own child can be waited for"))
     }
 }
 
