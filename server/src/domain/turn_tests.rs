@@ -340,7 +340,10 @@ fn only_an_unsettled_prompt_of_a_promptable_session_can_be_resolved() {
     assert_eq!(resolved(&idle, None, Resolution::Drop).unwrap_err(), gone);
     let busy = session(Some(in_transcript(Stop::NotAsked)));
     let failed = prompt(MessageStatus::Failed);
-    assert_eq!(resolved(&busy, failed.clone(), Resolution::Drop).unwrap_err(), ResolveRefusal::Busy);
+    assert_eq!(
+        resolved(&busy, failed.clone(), Resolution::Drop).unwrap_err(),
+        ResolveRefusal::Busy
+    );
     for status in [MessageStatus::Failed, MessageStatus::Interrupted, MessageStatus::Uncertain] {
         let decision = resolved(&idle, prompt(status), Resolution::Resend).unwrap();
         assert!(

@@ -48,8 +48,6 @@ struct Shared {
     jobs: mpsc::Sender<Box<dyn Job>>,
     readers: Mutex<Vec<Sqlite>>,
     reader_free: Arc<Semaphore>,
-    /// Held as long as the store lives, so that a second server cannot open the directory.
-    _lock: File,
 }
 
 /// Where the store's files are.
@@ -94,13 +92,16 @@ impl Store {
         };
         thread::Builder::new()
             .name("usher-writer".to_owned())
-            .spawn(move || write_loop(writer, waiting, &*sink, &checkpointer, &reopen))
+            .spawn(move || {
+                write_loop(writer, waiting, &*sink, &checkpointer, &reopen);
+                // Until here no other server may open the directory.
+                drop(lock);
+            })
             .map_err(|error| StoreError::Io(error.to_string()))?;
         let shared = Shared {
             jobs,
             readers: Mutex::new(readers?),
             reader_free: Arc::new(Semaphore::new(READERS)),
-            _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
