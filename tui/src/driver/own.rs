@@ -100,9 +100,7 @@ pub fn running(data_dir: &Path) -> Running {
     }
     let written = fs::read_to_string(data_dir.join(PID_FILE)).unwrap_or_default();
     let number = written.trim().parse().ok().filter(|number| *number > 0);
-    number
-        .and_then(Pid::from_raw)
-        .map_or(Running::Unnamed, Running::As)
+    number.and_then(Pid::from_raw).map_or(Running::Unnamed, Running::As)
 }
 
 /// Where the own server logs.

@@ -35,12 +35,7 @@ fn every_link_is_greeted_by_the_same_instance_with_the_token() {
         let hello = rig.take("hello");
         rig.reply(&hello, &hello_reply());
         hellos.push(hello.payload);
-        assert_eq!(
-            rig.engine.link(),
-            &LinkState::Online {
-                round_trip_ms: Some(0)
-            }
-        );
+        assert_eq!(rig.engine.link(), &LinkState::Online { round_trip_ms: Some(0) });
         rig.input(Input::LinkClosed { code: Some(1006) });
         rig.wait_for_connect();
     }
@@ -91,11 +86,7 @@ fn c084_a_silent_link_is_dropped_and_the_next_waits_for_its_end() {
     rig.wait(1);
     assert_eq!(rig.link_outputs, ["disconnect"]);
     rig.wait(100_000);
-    assert_eq!(
-        rig.link_outputs,
-        ["disconnect"],
-        "the old socket is still there"
-    );
+    assert_eq!(rig.link_outputs, ["disconnect"], "the old socket is still there");
     rig.input(Input::Frame("{\"late\":true}".to_owned()));
     rig.input(Input::LinkClosed { code: None });
     assert_eq!(rig.link_outputs, ["disconnect", "connect"]);
@@ -129,9 +120,7 @@ fn round_trips_are_measured() {
     let ping = rig.take("ping");
     rig.now += 23;
     rig.reply(&ping, &json!({"server_time": "2026-01-01T00:00:00.000Z"}));
-    let expected = LinkState::Online {
-        round_trip_ms: Some(23),
-    };
+    let expected = LinkState::Online { round_trip_ms: Some(23) };
     assert_eq!(rig.engine.link(), &expected);
 }
 
@@ -173,10 +162,7 @@ fn a_busy_server_is_asked_again_when_it_said() {
     rig.input(Input::Start);
     rig.input(Input::LinkOpened);
     let hello = rig.take("hello");
-    rig.refuse(
-        &hello,
-        &error(ErrorCode::RateLimited).with("retry_after_ms", 7_000),
-    );
+    rig.refuse(&hello, &error(ErrorCode::RateLimited).with("retry_after_ms", 7_000));
     assert_eq!(waits(&rig), (7_000, 1));
 }
 
@@ -265,12 +251,8 @@ fn calls_are_answered_once_and_never_buffered() {
         sent[2].id
     )));
     rig.wait_alive(10_000);
-    let expected = [
-        "CallId(2) {\"a\":1}",
-        "CallId(3) not_found",
-        "CallId(4) lost",
-        "CallId(5) lost",
-    ];
+    let expected =
+        ["CallId(2) {\"a\":1}", "CallId(3) not_found", "CallId(4) lost", "CallId(5) lost"];
     assert_eq!(outcomes(&mut rig), expected);
     assert_eq!(rig.link_outputs, ["connect"], "the link lives");
     for number in 100..200 {
@@ -279,9 +261,5 @@ fn calls_are_answered_once_and_never_buffered() {
     let refused = outcomes(&mut rig);
     assert_eq!(rig.sent.len(), 48, "the engine keeps room for itself");
     assert_eq!(refused.len(), 52);
-    assert!(
-        refused
-            .iter()
-            .all(|outcome| outcome.ends_with("rate_limited"))
-    );
+    assert!(refused.iter().all(|outcome| outcome.ends_with("rate_limited")));
 }

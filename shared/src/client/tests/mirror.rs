@@ -33,19 +33,12 @@ fn notify_delta(rig: &mut Rig, event_seq: u64, offset: u64, text: &str) {
 }
 
 fn streaming(content: &str) -> Message {
-    Message {
-        status: MessageStatus::Streaming,
-        ..message(2, content)
-    }
+    Message { status: MessageStatus::Streaming, ..message(2, content) }
 }
 
 fn contents(rig: &Rig) -> Vec<&str> {
     let mirror = rig.engine.mirror().unwrap();
-    mirror
-        .messages()
-        .iter()
-        .map(|m| m.content.as_str())
-        .collect()
+    mirror.messages().iter().map(|m| m.content.as_str()).collect()
 }
 
 #[test]
@@ -105,10 +98,7 @@ fn a_coalesced_frame_that_overtook_another_does_no_harm() {
     notify_delta(&mut rig, 13, 1, "b");
     notify_queue(&mut rig, &status(1, 2, 12, &[]));
     notify_message(&mut rig, 11, &streaming("a"));
-    let old_session = Session {
-        title: "old".to_owned(),
-        ..session(1)
-    };
+    let old_session = Session { title: "old".to_owned(), ..session(1) };
     let event = stamped(1, 12, serde_json::to_value(old_session).unwrap());
     rig.notify("session.changed", &event);
     assert_eq!(contents(&rig), ["hi", "ab"]);
@@ -171,11 +161,7 @@ fn a_reconnect_resumes_after_what_is_known() {
     notify_message(&mut rig, 11, &message(2, "b"));
     rig.input(Input::LinkClosed { code: None });
     assert_eq!(rig.engine.mirror().unwrap().freshness(), Freshness::Stale);
-    assert_eq!(
-        contents(&rig),
-        ["hi", "b"],
-        "what was known stays on the screen"
-    );
+    assert_eq!(contents(&rig), ["hi", "b"], "what was known stays on the screen");
     rig.wait_for_connect();
     rig.come_online();
     let subscribe = rig.take(SUBSCRIBE);
@@ -285,10 +271,7 @@ fn turns_and_questions_are_told_of_once() {
     };
     let asked = stamped(1, 12, serde_json::to_value(&question).unwrap());
     rig.notify("permission.requested", &asked);
-    assert_eq!(
-        rig.engine.mirror().unwrap().session().permission,
-        Some(question.clone())
-    );
+    assert_eq!(rig.engine.mirror().unwrap().session().permission, Some(question.clone()));
     let resolved = json!({
         "request_id": question.request_id, "option_id": null, "by": null, "reason": "cancelled",
     });
@@ -300,12 +283,7 @@ fn turns_and_questions_are_told_of_once() {
     let ended = stamped(1, 14, ended);
     rig.notify("turn.ended", &ended);
     rig.notify("turn.ended", &ended);
-    let expected = [
-        "TurnStarted",
-        "SessionChanged",
-        "SessionChanged",
-        "TurnEnded",
-    ];
+    let expected = ["TurnStarted", "SessionChanged", "SessionChanged", "TurnEnded"];
     assert_eq!(rig.event_names(), expected);
 }
 
@@ -342,11 +320,7 @@ fn text_for_an_unknown_message_asks_for_a_picture_once() {
     rig.reply(&subscribe, &snapshot(1, 11, vec![message(1, "hi")]));
     notify_delta(&mut rig, 12, 1, "y");
     notify_delta(&mut rig, 13, 2, "z");
-    assert_eq!(
-        rig.actions(),
-        Vec::<&str>::new(),
-        "asking again would not help"
-    );
+    assert_eq!(rig.actions(), Vec::<&str>::new(), "asking again would not help");
 }
 
 #[test]

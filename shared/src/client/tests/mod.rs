@@ -159,9 +159,8 @@ impl Rig {
 
     /// Takes the only request of this action that was sent since.
     fn take(&mut self, action: &str) -> Sent {
-        let found: Vec<usize> = (0..self.sent.len())
-            .filter(|&index| self.sent[index].action == action)
-            .collect();
+        let found: Vec<usize> =
+            (0..self.sent.len()).filter(|&index| self.sent[index].action == action).collect();
         assert_eq!(found.len(), 1, "{action} among {:?}", self.actions());
         self.sent.remove(found[0])
     }
@@ -206,9 +205,7 @@ impl Rig {
             let end = shown.find(['(', ' ', '{']).unwrap_or(shown.len());
             shown[..end].to_owned()
         });
-        names
-            .filter(|name| name != "DeliveryChanged" && name != "LinkChanged")
-            .collect()
+        names.filter(|name| name != "DeliveryChanged" && name != "LinkChanged").collect()
     }
 }
 
@@ -233,10 +230,7 @@ fn read_request(frame: &str) -> Sent {
 
 fn config() -> EngineConfig {
     EngineConfig {
-        client: ClientInfo {
-            name: "test".to_owned(),
-            version: "1".to_owned(),
-        },
+        client: ClientInfo { name: "test".to_owned(), version: "1".to_owned() },
         client_instance: ClientInstance::from_uuid(Uuid::from_u128(77)),
         token: Some("t0ken".to_owned()),
         spread_seed: 7,
@@ -260,10 +254,7 @@ fn hello_reply() -> HelloReply {
 }
 
 fn user() -> User {
-    User {
-        id: UserId::from_uuid(Uuid::from_u128(4)),
-        name: "anna".to_owned(),
-    }
+    User { id: UserId::from_uuid(Uuid::from_u128(4)), name: "anna".to_owned() }
 }
 
 fn epoch(number: u128) -> Epoch {
@@ -366,11 +357,7 @@ fn entry(session: u128, number: u128, ids: &[&str]) -> QueuedMessage {
             ..EntryMetadata::default()
         },
         queued_at: UnixMillis::new(0),
-        queued_by: QueuedBy {
-            kind: SenderKind::User,
-            id: "u".to_owned(),
-            name: "anna".to_owned(),
-        },
+        queued_by: QueuedBy { kind: SenderKind::User, id: "u".to_owned(), name: "anna".to_owned() },
         target_revision: TargetRevision::new(1),
         editing: None,
         content_truncated: false,
@@ -417,10 +404,7 @@ fn snapshot(session_number: u128, event_seq: u64, messages: Vec<Message>) -> Sub
 }
 
 fn page(messages: Vec<Message>) -> TranscriptPageReply {
-    TranscriptPageReply {
-        messages,
-        has_more: false,
-    }
+    TranscriptPageReply { messages, has_more: false }
 }
 
 fn admitted(number: u128, outcome: AdmissionOutcome) -> Admission {
@@ -433,10 +417,7 @@ fn admitted(number: u128, outcome: AdmissionOutcome) -> Admission {
 }
 
 fn add_reply(id: &str, outcome: AdmissionOutcome) -> QueueAddReply {
-    QueueAddReply {
-        entry: entry(1, 1, &[id]),
-        admission: admitted(1, outcome),
-    }
+    QueueAddReply { entry: entry(1, 1, &[id]), admission: admitted(1, outcome) }
 }
 
 fn error(code: ErrorCode) -> WireError {

@@ -26,10 +26,7 @@ fn find_nothing(rig: &mut Rig) {
 }
 
 fn reply_by(rig: &Rig, attempt: u32) -> DeliveryState {
-    DeliveryState::AwaitingReply {
-        attempt,
-        reply_by: MonoMillis::new(rig.now + 10_000),
-    }
+    DeliveryState::AwaitingReply { attempt, reply_by: MonoMillis::new(rig.now + 10_000) }
 }
 
 const UNCERTAIN: DeliveryState = DeliveryState::Uncertain { can_check: true };
@@ -54,19 +51,12 @@ fn c001_a_late_reply_looks_once_retries_with_the_same_bytes_and_is_accepted() {
     let retry = rig.take(ADD);
     assert_eq!(retry.raw, add.raw);
     assert_ne!(retry.id, add.id);
-    assert_eq!(
-        rig.states("k1"),
-        [DeliveryState::Reconciling { attempt: 1 }, reply_by(&rig, 2)]
-    );
+    assert_eq!(rig.states("k1"), [DeliveryState::Reconciling { attempt: 1 }, reply_by(&rig, 2)]);
     rig.reply(&retry, &add_reply("k1", AdmissionOutcome::Replayed));
     let proof = Acceptance::Replied(admitted(1, AdmissionOutcome::Replayed));
     assert_eq!(rig.states("k1"), [DeliveryState::Accepted(proof)]);
     rig.reply(&add, &add_reply("k1", AdmissionOutcome::Admitted));
-    assert_eq!(
-        rig.states("k1"),
-        [],
-        "the late reply of a settled send is nothing"
-    );
+    assert_eq!(rig.states("k1"), [], "the late reply of a settled send is nothing");
 }
 
 #[test]
@@ -134,10 +124,7 @@ fn proof_is_found_in_the_queue_or_in_the_transcript_of_this_incarnation() {
             in_queue.clone()
         } else {
             rig.reply(&queue, &status(1, 1, 10, &["other"]));
-            rig.reply(
-                &messages,
-                &page(vec![message(6, "x"), message_from(7, "k1")]),
-            );
+            rig.reply(&messages, &page(vec![message(6, "x"), message_from(7, "k1")]));
             in_transcript.clone()
         };
         assert_eq!(rig.last_state("k1"), expected);
@@ -230,11 +217,7 @@ fn the_last_pass_looks_for_a_new_link_while_it_has_time() {
     assert_eq!(rig.actions(), [QUEUE, PAGE], "the last pass");
     rig.forget();
     rig.blink();
-    assert_eq!(
-        rig.actions(),
-        [QUEUE, PAGE],
-        "the last pass, on the new link"
-    );
+    assert_eq!(rig.actions(), [QUEUE, PAGE], "the last pass, on the new link");
     let messages = rig.take(PAGE);
     rig.reply(&messages, &page(vec![message_from(3, "k1")]));
     let proof = Acceptance::FoundInTranscript(message_id(3));
@@ -325,11 +308,7 @@ fn a_late_error_of_the_first_attempt_settles_what_was_uncertain() {
     assert_eq!(rig.last_state("k1"), UNCERTAIN);
     rig.refuse(&add, &error(ErrorCode::ShuttingDown));
     let rejected = DeliveryState::Rejected(error(ErrorCode::ShuttingDown));
-    assert_eq!(
-        rig.last_state("k1"),
-        rejected,
-        "both attempts stored nothing"
-    );
+    assert_eq!(rig.last_state("k1"), rejected, "both attempts stored nothing");
 }
 
 #[test]
@@ -391,11 +370,7 @@ fn an_uncertain_send_frees_the_way_and_can_be_checked_with_the_same_bytes() {
     assert_eq!(behind.payload["content"], "behind");
     rig.input(Input::CheckAndResend(admission_id("k1")));
     rig.input(Input::CheckAndResend(admission_id("k1")));
-    assert_eq!(
-        rig.actions(),
-        Vec::<&str>::new(),
-        "one open send per session"
-    );
+    assert_eq!(rig.actions(), Vec::<&str>::new(), "one open send per session");
     rig.reply(&behind, &add_reply("k2", AdmissionOutcome::Admitted));
     let again = rig.take(ADD);
     assert_eq!(again.raw, add.raw);

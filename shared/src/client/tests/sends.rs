@@ -20,10 +20,8 @@ fn a_send_is_accepted_by_its_reply_and_adds_no_row() {
     });
     assert_eq!(add.payload, expected);
     rig.reply(&add, &add_reply("k1", AdmissionOutcome::Admitted));
-    let awaiting = DeliveryState::AwaitingReply {
-        attempt: 1,
-        reply_by: MonoMillis::new(rig.now + 10_000),
-    };
+    let awaiting =
+        DeliveryState::AwaitingReply { attempt: 1, reply_by: MonoMillis::new(rig.now + 10_000) };
     let proof = Acceptance::Replied(admitted(1, AdmissionOutcome::Admitted));
     assert_eq!(rig.states("k1"), [awaiting, DeliveryState::Accepted(proof)]);
     assert_eq!(rig.engine.deliveries().len(), 0);
@@ -74,16 +72,8 @@ fn a_typed_error_is_final_whatever_its_code() {
         rig.refuse(&add, &error(code));
         rig.wait_alive(120_000);
         assert_eq!(rig.last_state("k1"), DeliveryState::Rejected(error(code)));
-        assert_eq!(
-            rig.actions(),
-            Vec::<&str>::new(),
-            "{code}: nothing is repeated"
-        );
-        assert_eq!(
-            rig.engine.deliveries().len(),
-            1,
-            "the draft stays until dismissed"
-        );
+        assert_eq!(rig.actions(), Vec::<&str>::new(), "{code}: nothing is repeated");
+        assert_eq!(rig.engine.deliveries().len(), 1, "the draft stays until dismissed");
         rig.input(Input::Dismiss(admission_id("k1")));
         assert_eq!(rig.engine.deliveries().len(), 0);
     }

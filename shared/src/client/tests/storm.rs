@@ -37,18 +37,12 @@ impl Promises {
     fn check(&mut self, rig: &mut Rig) -> Vec<Sent> {
         let sent = std::mem::take(&mut rig.sent);
         for request in &sent {
-            assert!(
-                self.ids.insert(request.id.clone()),
-                "a number is used twice"
-            );
+            assert!(self.ids.insert(request.id.clone()), "a number is used twice");
             if request.action != "message.queue.add" {
                 continue;
             }
             let id = request.payload["client_queue_id"].as_str().unwrap();
-            let first = self
-                .payloads
-                .entry(id.to_owned())
-                .or_insert(request.raw.clone());
+            let first = self.payloads.entry(id.to_owned()).or_insert(request.raw.clone());
             assert_eq!(*first, request.raw, "{id} left with another payload");
             *self.attempts.entry(id.to_owned()).or_default() += 1;
             assert!(!self.accepted.contains(id), "{id} was accepted before");
@@ -133,10 +127,7 @@ fn answer(rig: &mut Rig, dice: &mut Dice, request: &Sent, event_seq: &mut u64) {
         "session.subscribe" => {
             let session = if dice.roll(2) == 0 { 1 } else { 2 };
             *event_seq = dice.roll(50);
-            rig.reply(
-                request,
-                &snapshot(session, *event_seq, vec![message(1, "hi")]),
-            );
+            rig.reply(request, &snapshot(session, *event_seq, vec![message(1, "hi")]));
         }
         "message.queue.add" => {
             let id = id.expect("every add has its ID");
@@ -225,11 +216,7 @@ fn storm(seed: u64) {
             delivery.state,
             DeliveryState::AwaitingReply { .. } | DeliveryState::Reconciling { .. }
         );
-        assert!(
-            at_rest,
-            "{:?} stays {:?}",
-            delivery.admission_id, delivery.state
-        );
+        assert!(at_rest, "{:?} stays {:?}", delivery.admission_id, delivery.state);
     }
 }
 
