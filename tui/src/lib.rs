@@ -3,6 +3,9 @@
 pub mod app;
 pub mod driver;
 pub mod i18n;
+pub mod keymap;
 pub mod paths;
+pub mod runtime;
+pub mod terminal;
 pub mod theme;
 pub mod view;
