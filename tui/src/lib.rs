@@ -1,6 +1,7 @@
 //! The terminal client of usher.
 
 pub mod app;
+pub mod cli;
 pub mod driver;
 pub mod i18n;
 pub mod keymap;
