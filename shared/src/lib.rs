@@ -14,3 +14,4 @@ pub mod prompt;
 pub mod protocol;
 pub mod rules;
 pub mod time;
+pub mod vocabulary;

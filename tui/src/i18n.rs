@@ -50,9 +50,7 @@ impl Localizer {
         let chosen = wanted.as_deref().and_then(catalogue_for);
         let fallback = &CATALOGUES[0];
         let chosen = chosen.filter(|catalogue| catalogue.tag != fallback.tag);
-        Self {
-            bundles: chosen.into_iter().chain([fallback]).map(bundle).collect(),
-        }
+        Self { bundles: chosen.into_iter().chain([fallback]).map(bundle).collect() }
     }
 
     /// Returns the English text: what tests compare with.
@@ -71,8 +69,7 @@ impl Localizer {
             .iter()
             .map(|(name, value)| (*name, value.clone()))
             .collect::<FluentArgs<'_>>();
-        self.find(id, &arguments)
-            .map_or_else(|| id.to_owned(), |found| found.text)
+        self.find(id, &arguments).map_or_else(|| id.to_owned(), |found| found.text)
     }
 
     /// Returns what a person reads for `error`: by its code, never its message.
@@ -91,10 +88,7 @@ impl Localizer {
             let pattern = bundle.get_message(id)?.value()?;
             let mut faults = Vec::new();
             let text = bundle.format_pattern(pattern, Some(arguments), &mut faults);
-            Some(Found {
-                text: text.into_owned(),
-                faults,
-            })
+            Some(Found { text: text.into_owned(), faults })
         })
     }
 
@@ -110,9 +104,7 @@ impl Localizer {
 impl std::fmt::Debug for Localizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let languages = self.bundles.iter().flat_map(|bundle| &bundle.locales);
-        f.debug_list()
-            .entries(languages.map(ToString::to_string))
-            .finish()
+        f.debug_list().entries(languages.map(ToString::to_string)).finish()
     }
 }
 
@@ -151,13 +143,10 @@ fn catalogue_for(locale: &str) -> Option<&'static Catalogue> {
     let tag = locale.split(['.', '@']).next().unwrap_or_default();
     let wanted: LanguageIdentifier = tag.replace('_', "-").parse().ok()?;
     let language_of = |catalogue: &Catalogue| identifier(catalogue).language;
-    CATALOGUES
-        .iter()
-        .find(|catalogue| identifier(catalogue) == wanted)
-        .or_else(|| {
-            let mut catalogues = CATALOGUES.iter();
-            catalogues.find(|catalogue| language_of(catalogue) == wanted.language)
-        })
+    CATALOGUES.iter().find(|catalogue| identifier(catalogue) == wanted).or_else(|| {
+        let mut catalogues = CATALOGUES.iter();
+        catalogues.find(|catalogue| language_of(catalogue) == wanted.language)
+    })
 }
 
 fn identifier(catalogue: &Catalogue) -> LanguageIdentifier {
@@ -212,9 +201,7 @@ mod tests {
     #[test]
     fn details_become_part_of_the_text() {
         let localizer = Localizer::english();
-        let full = WireError::new(ErrorCode::QueueFull, "")
-            .with("queue_size", 12)
-            .with("max", 10);
+        let full = WireError::new(ErrorCode::QueueFull, "").with("queue_size", 12).with("max", 10);
         assert_eq!(
             localizer.error(&full),
             "The queue is full (12 of 10). Wait for a turn to end, or remove an entry."
@@ -264,16 +251,13 @@ mod tests {
             let known: BTreeSet<String> = catalogue.sources.iter().flat_map(|s| names(s)).collect();
             let missing: Vec<_> = used.difference(&known).collect();
             assert!(missing.is_empty(), "{}: missing {missing:?}", catalogue.tag);
-            let unused: Vec<_> = known
-                .difference(&used)
-                .filter(|name| !name.starts_with("error-"))
-                .collect();
+            let unused: Vec<_> =
+                known.difference(&used).filter(|name| !name.starts_with("error-")).collect();
             assert!(unused.is_empty(), "{}: unused {unused:?}", catalogue.tag);
         }
         let codes = ErrorCode::ALL.iter();
-        let expected: BTreeSet<String> = codes
-            .map(|code| format!("error-{}", code.as_str().replace('_', "-")))
-            .collect();
+        let expected: BTreeSet<String> =
+            codes.map(|code| format!("error-{}", code.as_str().replace('_', "-"))).collect();
         let errors: BTreeSet<String> = names(CATALOGUES[0].sources[0]).collect();
         assert_eq!(errors, expected);
     }
@@ -286,24 +270,17 @@ mod tests {
     }
 
     fn is_name(text: &str) -> bool {
-        ["error-", "cli-", "tui-"].iter().any(|prefix| {
-            text.strip_prefix(prefix)
-                .is_some_and(|rest| !rest.is_empty())
-        }) && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        ["error-", "cli-", "tui-"]
+            .iter()
+            .any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()))
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     }
 
     fn names_in_sources(folder: &Path) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for path in rust_files(folder) {
             let source = fs::read_to_string(&path).unwrap();
-            found.extend(
-                source
-                    .split('"')
-                    .filter(|text| is_name(text))
-                    .map(str::to_owned),
-            );
+            found.extend(source.split('"').filter(|text| is_name(text)).map(str::to_owned));
         }
         found
     }

@@ -183,10 +183,7 @@ mod tests {
         assert_eq!(theme(&[("LANG", "C")]), (Colours::Palette, "*"));
         assert_eq!(theme(&[("LANG", "en_US.UTF-8")]), (Colours::Palette, "●"));
         assert_eq!(theme(&[("LC_CTYPE", "C.utf8")]), (Colours::Palette, "●"));
-        assert_eq!(
-            theme(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]),
-            (Colours::Palette, "*")
-        );
+        assert_eq!(theme(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]), (Colours::Palette, "*"));
         assert_eq!(theme(&[("NO_COLOR", "1")]), (Colours::None, "●"));
         assert_eq!(theme(&[("NO_COLOR", "")]), (Colours::Palette, "●"));
         assert_eq!(theme(&[("TERM", "dumb")]), (Colours::None, "●"));
@@ -195,13 +192,8 @@ mod tests {
     #[test]
     fn without_colours_no_style_has_one() {
         let theme = Theme::new(Colours::None, Charset::Unicode);
-        for style in [
-            theme.text(),
-            theme.quiet(),
-            theme.strong(),
-            theme.accent(),
-            theme.warning(),
-        ] {
+        for style in [theme.text(), theme.quiet(), theme.strong(), theme.accent(), theme.warning()]
+        {
             assert_eq!((style.fg, style.bg), (None, None));
         }
     }

@@ -30,11 +30,7 @@ pub struct Call {
 impl Call {
     /// Writes a request.
     pub fn new<R: Request>(id: CallId, request: &R) -> Self {
-        Self {
-            id,
-            action: R::ACTION,
-            payload: written(request),
-        }
+        Self { id, action: R::ACTION, payload: written(request) }
     }
 }
 

@@ -31,11 +31,7 @@ pub struct Submission {
 impl Submission {
     /// A prompt with an ID that was minted for it.
     pub const fn minted(admission_id: AdmissionId, params: QueueAddParams) -> Self {
-        Self {
-            admission_id,
-            id_origin: IdOrigin::Minted,
-            params,
-        }
+        Self { admission_id, id_origin: IdOrigin::Minted, params }
     }
 }
 

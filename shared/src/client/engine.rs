@@ -141,11 +141,7 @@ impl Engine {
     }
 
     fn call(&mut self, call: Call) {
-        let Call {
-            id,
-            action,
-            payload,
-        } = call;
+        let Call { id, action, payload } = call;
         let outcome = if self.link.online().is_none() {
             CallOutcome::NotSent
         } else if !self.out.has_room_for(1) {
@@ -158,9 +154,7 @@ impl Engine {
         } else {
             let deadline = self.now.plus(REPLY_TIMEOUT_MS);
             let purpose = Purpose::Call(id);
-            return self
-                .out
-                .request_raw(purpose, action, &payload, deadline, self.now);
+            return self.out.request_raw(purpose, action, &payload, deadline, self.now);
         };
         self.out.event(Event::Called { id, outcome });
     }
@@ -170,10 +164,9 @@ impl Engine {
             Ok(ServerFrame::Response { id, payload }) => {
                 self.answered(&id, Answer::Reply(payload));
             }
-            Ok(ServerFrame::Error {
-                id: Some(id),
-                error,
-            }) => self.answered(&id, Answer::Refused(error)),
+            Ok(ServerFrame::Error { id: Some(id), error }) => {
+                self.answered(&id, Answer::Refused(error))
+            }
             // A complaint about a frame that was no request; we send none.
             Ok(ServerFrame::Error { id: None, .. }) => {}
             Ok(ServerFrame::Notification { action, payload }) => match action.as_str() {
@@ -189,9 +182,7 @@ impl Engine {
                         self.out.event(Event::Draining { reconnect_after_ms });
                     }
                 }
-                action => self
-                    .watch
-                    .notified(action, &payload, self.now, &mut self.out),
+                action => self.watch.notified(action, &payload, self.now, &mut self.out),
             },
             // Not readable, but if it names a request, no other answer will come to that one.
             Err(_) => {

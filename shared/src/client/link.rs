@@ -74,10 +74,7 @@ impl Link {
             spread: SplitMix64(config.spread_seed),
             config,
             socket: Socket::Unused,
-            state: LinkState::Waiting {
-                until: MonoMillis::default(),
-                attempt: 0,
-            },
+            state: LinkState::Waiting { until: MonoMillis::default(), attempt: 0 },
             attempt: 0,
             online_since: None,
             heard_at: MonoMillis::default(),
@@ -126,13 +123,7 @@ impl Link {
             }
             (LinkState::Waiting { .. } | LinkState::Refused(_), Socket::Closing) => {
                 let attempt = self.attempt.max(1);
-                self.change(
-                    LinkState::Waiting {
-                        until: now,
-                        attempt,
-                    },
-                    out,
-                );
+                self.change(LinkState::Waiting { until: now, attempt }, out);
             }
             _ => {}
         }
@@ -197,12 +188,7 @@ impl Link {
         self.online_since = Some(now);
         self.hello = Some(hello);
         self.ping_at = now.plus(self.heartbeat_ms());
-        self.change(
-            LinkState::Online {
-                round_trip_ms: Some(round_trip_ms),
-            },
-            out,
-        );
+        self.change(LinkState::Online { round_trip_ms: Some(round_trip_ms) }, out);
     }
 
     /// `hello` was answered with an error.
@@ -216,10 +202,7 @@ impl Link {
             // Whatever else a server says to `hello`, it may think otherwise later.
             _ => {
                 let wait_ms = error.details.get("retry_after_ms");
-                self.hold_off(
-                    wait_ms.and_then(serde_json::Value::as_u64).unwrap_or(0),
-                    now,
-                );
+                self.hold_off(wait_ms.and_then(serde_json::Value::as_u64).unwrap_or(0), now);
                 self.give_up(now, out);
             }
         }
@@ -268,23 +251,14 @@ impl Link {
     }
 
     fn connect(&mut self, now: MonoMillis, out: &mut Outbox) {
-        self.socket = Socket::Opening {
-            give_up_at: now.plus(CONNECT_TIMEOUT_MS),
-        };
+        self.socket = Socket::Opening { give_up_at: now.plus(CONNECT_TIMEOUT_MS) };
         out.push(Output::Connect);
         self.change(LinkState::Connecting, out);
     }
 
     fn wait(&mut self, now: MonoMillis, out: &mut Outbox) {
-        let healthy = self
-            .online_since
-            .take()
-            .is_some_and(|since| now.since(since) >= HEALTHY_MS);
-        self.attempt = if healthy {
-            1
-        } else {
-            self.attempt.saturating_add(1)
-        };
+        let healthy = self.online_since.take().is_some_and(|since| now.since(since) >= HEALTHY_MS);
+        self.attempt = if healthy { 1 } else { self.attempt.saturating_add(1) };
         let wait = wait_before(self.attempt, self.spread.next_u32());
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(BACKOFF_LONGEST_MS);
         let until = now.plus(wait_ms).max(self.not_before);

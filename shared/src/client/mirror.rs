@@ -152,11 +152,7 @@ impl Mirror {
         self.event_seq = snapshot.event_seq;
         self.freshness = Freshness::Live;
         self.merge(snapshot.messages);
-        for event in [
-            Event::SessionChanged,
-            Event::QueueChanged,
-            Event::TranscriptChanged,
-        ] {
+        for event in [Event::SessionChanged, Event::QueueChanged, Event::TranscriptChanged] {
             out.event(event);
         }
     }
@@ -270,9 +266,8 @@ impl Mirror {
             return Need::Nothing;
         }
         let have = message.content.len();
-        let Some(overlap) = usize::try_from(delta.offset)
-            .ok()
-            .and_then(|offset| have.checked_sub(offset))
+        let Some(overlap) =
+            usize::try_from(delta.offset).ok().and_then(|offset| have.checked_sub(offset))
         else {
             return Need::SnapshotFor(delta.message_id);
         };

@@ -60,11 +60,7 @@ impl Sends {
             return out.event(Event::DeliveryChanged(self.tracks[index].delivery.clone()));
         }
         let session = surroundings.mirror.map(Mirror::session);
-        let Submission {
-            admission_id,
-            id_origin,
-            mut params,
-        } = submission;
+        let Submission { admission_id, id_origin, mut params } = submission;
         complete(&mut params, &admission_id, session);
         let payload = written(&params);
         let refusal = self.refusal(&params, &payload, surroundings.hello, out);

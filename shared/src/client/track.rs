@@ -83,16 +83,9 @@ pub(super) enum Phase {
     /// Sent again as soon as there is a link, until then.
     RetryWait { until: MonoMillis },
     /// The retry failed: one more look as soon as there is a link, until then.
-    FinalWait {
-        until: MonoMillis,
-        error: Option<WireError>,
-    },
+    FinalWait { until: MonoMillis, error: Option<WireError> },
     /// The reads of the last pass are under way.
-    FinalPass {
-        until: MonoMillis,
-        error: Option<WireError>,
-        open_reads: Reads,
-    },
+    FinalPass { until: MonoMillis, error: Option<WireError>, open_reads: Reads },
     /// There is proof that the server does not have it. The user decides.
     Rejected,
     /// There is no proof and nothing more to try. The user decides.
@@ -185,10 +178,7 @@ impl Track {
     }
 
     pub(super) fn is_under_way(&self) -> bool {
-        !matches!(
-            self.phase,
-            Phase::Waiting | Phase::Rejected | Phase::Uncertain
-        )
+        !matches!(self.phase, Phase::Waiting | Phase::Rejected | Phase::Uncertain)
     }
 
     pub(super) const fn session_id(&self) -> SessionId {
@@ -292,11 +282,7 @@ impl Track {
                 let (until, error) = (*until, error.clone());
                 self.read_proof(until, now, out);
                 let open_reads = Reads::Both;
-                self.phase = Phase::FinalPass {
-                    until,
-                    error,
-                    open_reads,
-                };
+                self.phase = Phase::FinalPass { until, error, open_reads };
             }
             _ => {}
         }
@@ -314,18 +300,9 @@ impl Track {
         self.unanswered += 1;
         self.phase = Phase::Awaiting(round);
         let attempt = self.attempts;
-        let purpose = Purpose::Add {
-            id: self.delivery.admission_id.clone(),
-            attempt,
-        };
+        let purpose = Purpose::Add { id: self.delivery.admission_id.clone(), attempt };
         let reply_by = now.plus(timeout_ms);
-        out.request_raw(
-            purpose,
-            QueueAddParams::ACTION,
-            &self.payload,
-            reply_by,
-            now,
-        );
+        out.request_raw(purpose, QueueAddParams::ACTION, &self.payload, reply_by, now);
         self.show(DeliveryState::AwaitingReply { attempt, reply_by }, now, out);
     }
 
@@ -333,9 +310,7 @@ impl Track {
     fn read_proof(&mut self, deadline: MonoMillis, now: MonoMillis, out: &mut Outbox) {
         self.passes += 1;
         let (id, pass) = (&self.delivery.admission_id, self.passes);
-        let queue = QueueGetParams {
-            identity: self.identity,
-        };
+        let queue = QueueGetParams { identity: self.identity };
         let page = TranscriptPageParams {
             session_id: self.identity.session_id,
             before_seq: None,
@@ -343,12 +318,7 @@ impl Track {
             limit: Some(PROOF_PAGE_MESSAGES),
         };
         let id = || id.clone();
-        out.request(
-            Purpose::ProofQueue { id: id(), pass },
-            &queue,
-            deadline,
-            now,
-        );
+        out.request(Purpose::ProofQueue { id: id(), pass }, &queue, deadline, now);
         out.request(Purpose::ProofPage { id: id(), pass }, &page, deadline, now);
     }
 
@@ -411,9 +381,7 @@ impl Track {
                     self.phase = Phase::RetryWait { until };
                 }
             },
-            Phase::FinalPass {
-                error, open_reads, ..
-            } => match open_reads.without(read) {
+            Phase::FinalPass { error, open_reads, .. } => match open_reads.without(read) {
                 Some(left) => *open_reads = left,
                 None => {
                     let error = error.take();
@@ -445,8 +413,7 @@ impl Track {
     }
 
     fn may_resend_to(&self, server: ServerFacts) -> bool {
-        self.first_server
-            .is_some_and(|first| first.may_resend_to(server))
+        self.first_server.is_some_and(|first| first.may_resend_to(server))
     }
 
     pub(super) fn can_check(&self, server: Option<ServerFacts>, mirror: Option<&Mirror>) -> bool {

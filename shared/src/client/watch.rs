@@ -81,10 +81,7 @@ impl Watch {
         self.opened = Some(Opened {
             session_id,
             opening: self.openings,
-            subscription: Subscription::Wanted {
-                start: Start::Anew,
-                at: now,
-            },
+            subscription: Subscription::Wanted { start: Start::Anew, at: now },
             mirror: None,
             unknown: None,
             resumed_at: None,
@@ -97,9 +94,7 @@ impl Watch {
         };
         let wanted = matches!(opened.subscription, Subscription::Wanted { .. });
         if online && !wanted && out.has_room() {
-            let request = UnsubscribeParams {
-                session_id: opened.session_id,
-            };
+            let request = UnsubscribeParams { session_id: opened.session_id };
             let deadline = now.plus(REPLY_TIMEOUT_MS);
             out.request(Purpose::Unsubscribe, &request, deadline, now);
         }
@@ -132,9 +127,7 @@ impl Watch {
             after_event_seq: position.map(|(_, event_seq)| event_seq),
             epoch: position.map(|(epoch, _)| epoch),
         };
-        let purpose = Purpose::Subscribe {
-            opening: opened.opening,
-        };
+        let purpose = Purpose::Subscribe { opening: opened.opening };
         out.request(purpose, &request, now.plus(REPLY_TIMEOUT_MS), now);
         opened.subscription = Subscription::Asked;
     }
@@ -183,9 +176,7 @@ impl Watch {
         let Some(mirror) = opened.mirror.as_ref().filter(|mirror| mirror.has_more()) else {
             return;
         };
-        let purpose = Purpose::Older {
-            opening: opened.opening,
-        };
+        let purpose = Purpose::Older { opening: opened.opening };
         let Some(before_seq) = mirror.first_seq() else {
             return;
         };
@@ -305,44 +296,28 @@ fn read_change(action: &str, payload: &RawValue) -> Option<(SessionId, Place, Ch
         change: impl FnOnce(T) -> Change,
     ) -> Option<(SessionId, Place, Change)> {
         let read: Stamped<T> = serde_json::from_str(payload.get()).ok()?;
-        let EventStamp {
-            session_id,
-            event_seq,
-            epoch,
-            first_event_seq,
-        } = read.stamp;
-        let place = Place {
-            epoch,
-            first: first_event_seq.unwrap_or(event_seq),
-            last: event_seq,
-        };
+        let EventStamp { session_id, event_seq, epoch, first_event_seq } = read.stamp;
+        let place = Place { epoch, first: first_event_seq.unwrap_or(event_seq), last: event_seq };
         Some((session_id, place, change(read.event)))
     }
     match action {
         notification::QUEUE_STATUS_CHANGED => {
             let read: StatusChanged = serde_json::from_str(payload.get()).ok()?;
             let last = read.status.event_seq;
-            let place = Place {
-                epoch: read.epoch,
-                first: read.first_event_seq.unwrap_or(last),
-                last,
-            };
+            let place =
+                Place { epoch: read.epoch, first: read.first_event_seq.unwrap_or(last), last };
             let session_id = read.status.session_id;
             Some((session_id, place, Change::Queue(Box::new(read.status))))
         }
         notification::TRANSCRIPT_MESSAGE => {
             let read: TranscriptMessage = serde_json::from_str(payload.get()).ok()?;
-            let place = Place {
-                epoch: read.epoch,
-                first: read.event_seq,
-                last: read.event_seq,
-            };
+            let place = Place { epoch: read.epoch, first: read.event_seq, last: read.event_seq };
             let session_id = read.message.session_id;
             Some((session_id, place, Change::Message(Box::new(read.message))))
         }
-        notification::SESSION_CHANGED => stamped(payload, |event: SessionChanged| {
-            Change::Session(Box::new(event.session))
-        }),
+        notification::SESSION_CHANGED => {
+            stamped(payload, |event: SessionChanged| Change::Session(Box::new(event.session)))
+        }
         notification::TURN_STARTED => stamped(payload, Change::TurnStarted),
         notification::TURN_ENDED => stamped(payload, Change::TurnEnded),
         notification::TRANSCRIPT_DELTA => stamped(payload, Change::Delta),

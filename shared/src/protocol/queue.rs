@@ -11,20 +11,7 @@ use super::session::Identity;
 use crate::counter::{EventSeq, Position, QueueRevision, TargetRevision};
 use crate::id::{AdmissionId, AttachmentId, EntryId, IncarnationId, SessionId, TaskId, UndoId};
 use crate::time::UnixMillis;
-
-/// Who put an entry into the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SenderKind {
-    /// A person or a script: the only kind that clients can make.
-    User,
-    /// Another agent.
-    Agent,
-    /// A workflow of the server.
-    Workflow,
-    /// The server itself.
-    Server,
-}
+pub use crate::vocabulary::{AdmissionOutcome, AutoRunReason, Blocked, SenderKind};
 
 /// Who put an entry into the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -239,34 +226,6 @@ impl StatusEntry {
     }
 }
 
-/// Why auto-run is OFF.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AutoRunReason {
-    /// Somebody switched it off.
-    User,
-    /// A turn was cancelled while something waited.
-    Cancelled,
-    /// A turn failed.
-    Failed,
-    /// The agent refused.
-    Refused,
-    /// The server stopped while a turn ran.
-    Interrupted,
-    /// The server stopped before it knew whether the agent had the prompt.
-    UncertainTurn,
-}
-
-/// Why auto-run ON does not start the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Blocked {
-    /// Somebody edits it.
-    HeadEditing,
-    /// Its editor's connection was lost a moment ago.
-    HeadHeld,
-}
-
 /// The state of one queue. Among equal revisions the higher `event_seq` is the newer one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueStatus {
@@ -320,11 +279,7 @@ pub struct QueueAddParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_incarnation_id: Option<IncarnationId>,
     /// The admission ID.
-    #[serde(
-        default,
-        deserialize_with = "never_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "never_null", skip_serializing_if = "Option::is_none")]
     pub client_queue_id: Option<AdmissionId>,
     /// The prompt.
     pub content: String,
@@ -350,18 +305,6 @@ pub struct QueueAddParams {
 
 fn never_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AdmissionId>, D::Error> {
     AdmissionId::deserialize(deserializer).map(Some)
-}
-
-/// How an admission was accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdmissionOutcome {
-    /// It is an entry of its own.
-    Admitted,
-    /// It joined the tail.
-    Folded,
-    /// It was accepted before; nothing changed.
-    Replayed,
 }
 
 /// The proof of an admission.
@@ -492,12 +435,7 @@ mod tests {
         assert!(read(r#","client_queue_id":null"#).is_err());
         assert!(read(r#","client_queue_id":"""#).is_err());
         assert!(read(r#","client_queue_id":7"#).is_err());
-        assert!(
-            read(r#","client_queue_id":"k1""#)
-                .unwrap()
-                .client_queue_id
-                .is_some()
-        );
+        assert!(read(r#","client_queue_id":"k1""#).unwrap().client_queue_id.is_some());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::transcript::Message;
 use crate::counter::{EventSeq, MessageSeq};
 use crate::id::{Epoch, IncarnationId, PermissionId, SessionId, TaskId, TurnId};
 use crate::time::UnixMillis;
+pub use crate::vocabulary::{PermissionKind, SessionState};
 
 /// What names a session in requests that change it: an older incarnation is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,22 +19,6 @@ pub struct Identity {
     pub session_id: SessionId,
     /// Its current life.
     pub session_incarnation_id: IncarnationId,
-}
-
-/// What the session's agent does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionState {
-    /// No turn is open.
-    Idle,
-    /// A turn is open and the agent has not accepted its prompt yet.
-    Starting,
-    /// The agent works.
-    Running,
-    /// The agent asks and waits.
-    AwaitingPermission,
-    /// The agent was told to stop.
-    Cancelling,
 }
 
 /// The open turn of a session.
@@ -109,20 +94,6 @@ pub struct PermissionOption {
     pub name: String,
     /// What it means.
     pub kind: PermissionKind,
-}
-
-/// What an answer means; options are chosen by it, never by their place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PermissionKind {
-    /// This once.
-    AllowOnce,
-    /// From now on.
-    AllowAlways,
-    /// Not this time.
-    RejectOnce,
-    /// Never.
-    RejectAlways,
 }
 
 /// `session.create`: one more conversation in a task.

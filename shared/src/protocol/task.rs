@@ -7,17 +7,7 @@ use super::hello::User;
 use super::session::Session;
 use crate::id::TaskId;
 use crate::time::UnixMillis;
-
-/// What a task is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskKind {
-    /// Work in a directory.
-    #[default]
-    Task,
-    /// Quick Chat: no set-up, same composer.
-    Quick,
-}
+pub use crate::vocabulary::TaskKind;
 
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

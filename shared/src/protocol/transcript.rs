@@ -7,71 +7,7 @@ use super::queue::Attachment;
 use crate::counter::MessageSeq;
 use crate::id::{AdmissionId, IncarnationId, MessageId, SessionId, TurnId};
 use crate::time::UnixMillis;
-
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The prompt of a turn.
-    User,
-    /// The agent's answer.
-    Agent,
-    /// The agent's reasoning.
-    Thought,
-    /// A tool call; `content` is its output.
-    Tool,
-    /// A plan the agent published, one step a line.
-    Plan,
-    /// What happened to a turn; `metadata.notice` says what.
-    System,
-}
-
-/// How far a message has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageStatus {
-    /// More text may follow.
-    Streaming,
-    /// It is whole.
-    Complete,
-    /// The server stopped, or the turn was cancelled, while it was streaming.
-    Interrupted,
-    /// Its turn failed.
-    Failed,
-    /// Nobody knows whether the agent got it.
-    Uncertain,
-}
-
-/// What a system message reports. Clients have a text for each; the message's `content` is what
-/// the agent said about it, if anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Notice {
-    /// The turn failed; `content` is the agent's last error output.
-    TurnFailed,
-    /// The agent could not be started; the prompt is still in the queue.
-    StartFailed,
-    /// The turn was cancelled.
-    TurnCancelled,
-    /// The server stopped while the turn ran.
-    TurnInterrupted,
-    /// Nobody knows whether the agent got the prompt.
-    TurnUncertain,
-    /// The agent refused.
-    TurnRefused,
-    /// The agent stopped at a limit of its own.
-    TurnCutShort,
-}
-
-/// What became of a prompt whose turn did not end well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resolution {
-    /// Somebody had it run again.
-    Resend,
-    /// Somebody gave it up.
-    Drop,
-}
+pub use crate::vocabulary::{MessageStatus, Notice, Resolution, Role};
 
 /// What a message carries beside its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,42 +10,7 @@ use super::task::Task;
 use super::transcript::{Message, Resolution};
 use crate::counter::{EventSeq, MessageSeq};
 use crate::id::{Epoch, MessageId, PermissionId, SessionId, TurnId};
-
-/// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnOutcome {
-    /// The agent finished.
-    Completed,
-    /// Somebody stopped it.
-    Cancelled,
-    /// The agent failed.
-    Failed,
-    /// The server stopped while it ran.
-    Interrupted,
-    /// Nobody knows whether the agent got the prompt.
-    Uncertain,
-}
-
-/// What the outcome alone does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnReason {
-    /// The agent would not do it.
-    Refused,
-    /// The agent stopped at a limit of its own.
-    CutShort,
-    /// Another prompt was sent now.
-    Replaced,
-    /// The agent did not stop when asked and was killed.
-    Forced,
-    /// The agent's process ended.
-    AgentExit,
-    /// The agent could not be started.
-    StartFailed,
-    /// The agent reported an error.
-    Error,
-}
+pub use crate::vocabulary::{PermissionClosed, TurnOutcome, TurnReason};
 
 /// `turn.cancel`: stops the running turn and parks what waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,20 +120,6 @@ pub struct PermissionRequested {
     pub permission: Permission,
 }
 
-/// Why a question is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PermissionClosed {
-    /// Somebody answered.
-    Answered,
-    /// The agent's policy answered.
-    Policy,
-    /// The turn was cancelled.
-    Cancelled,
-    /// The agent is gone.
-    Expired,
-}
-
 /// `permission.resolved`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionResolved {
@@ -205,6 +156,9 @@ pub struct TranscriptMessage {
     pub event_seq: EventSeq,
     /// The epoch of `event_seq`.
     pub epoch: Epoch,
+    /// Of a frame that stands for several events: the number of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_event_seq: Option<EventSeq>,
 }
 
 /// `session.changed`: the session, beside its stamp. (`id` names the session.)

@@ -100,9 +100,9 @@ const HELP: &[(&[&str], Option<&str>, &str)] = &[
 pub(super) fn definition(localizer: &Localizer, paths: Option<&Paths>) -> clap::Command {
     let mut command = Cli::command().mut_subcommand("serve", |serve| {
         serve.mut_arg("data_dir", |arg| match paths {
-            Some(paths) => arg
-                .required(false)
-                .default_value(paths.data_dir.clone().into_os_string()),
+            Some(paths) => {
+                arg.required(false).default_value(paths.data_dir.clone().into_os_string())
+            }
             None => arg,
         })
     });
@@ -156,10 +156,7 @@ mod tests {
         while let Some(command) = open.pop() {
             assert!(command.get_about().is_some(), "{}", command.get_name());
             let ours = command.get_name() != "serve";
-            for arg in command
-                .get_arguments()
-                .filter(|arg| ours && !arg.is_hide_set())
-            {
+            for arg in command.get_arguments().filter(|arg| ours && !arg.is_hide_set()) {
                 let name = format!("{} {}", command.get_name(), arg.get_id());
                 assert!(arg.get_help().is_some(), "{name}");
             }
@@ -169,10 +166,9 @@ mod tests {
 
     #[test]
     fn serve_uses_the_users_data_directory_unless_told_otherwise() {
-        for (line, expected) in [
-            ("usher serve", "/data"),
-            ("usher serve --data-dir /other", "/other"),
-        ] {
+        for (line, expected) in
+            [("usher serve", "/data"), ("usher serve --data-dir /other", "/other")]
+        {
             let Some(Command::Serve(serve)) = parse(line).unwrap().command else {
                 panic!("{line} is serve");
             };

@@ -63,10 +63,9 @@ impl Problem {
 fn own_server_text(error: &OwnServerError, output: &Output) -> String {
     let detail = Clean::line(&error.to_string());
     match error {
-        OwnServerError::Paths(_) => output.text(
-            "cli-own-server-paths",
-            &[("reason", Value::from(detail.as_str()))],
-        ),
+        OwnServerError::Paths(_) => {
+            output.text("cli-own-server-paths", &[("reason", Value::from(detail.as_str()))])
+        }
         OwnServerError::Spawn(error) => {
             let reason = Clean::line(&error.to_string());
             let reason = [("reason", Value::from(reason.as_str()))];
@@ -74,10 +73,7 @@ fn own_server_text(error: &OwnServerError, output: &Output) -> String {
         }
         OwnServerError::Silent { log } => {
             let log = Clean::line(&log.display().to_string());
-            output.text(
-                "cli-own-server-silent",
-                &[("log", Value::from(log.as_str()))],
-            )
+            output.text("cli-own-server-silent", &[("log", Value::from(log.as_str()))])
         }
     }
 }
@@ -106,10 +102,7 @@ impl Client {
         server: Server,
         token: Option<String>,
     ) -> Result<Self, Problem> {
-        let shares_files = matches!(
-            server,
-            Server::Own(_) | Server::Named(ServerAddress::Unix(_))
-        );
+        let shares_files = matches!(server, Server::Own(_) | Server::Named(ServerAddress::Unix(_)));
         let mut client = Self {
             driver: Driver::start(server, engine_config(token)),
             turns_ended: Vec::new(),

@@ -136,10 +136,7 @@ pub(super) async fn follow(
 }
 
 fn without_answer(failure: Failure) -> Ending {
-    Ending {
-        failure: Some(failure),
-        answer: String::new(),
-    }
+    Ending { failure: Some(failure), answer: String::new() }
 }
 
 async fn look(
@@ -201,11 +198,7 @@ fn whereabouts(mirror: &Mirror, id: &AdmissionId) -> Whereabouts {
         let at_head = index == 0;
         return Whereabouts::Queued { at_head };
     }
-    if mirror.has_more() {
-        Whereabouts::FurtherBack
-    } else {
-        Whereabouts::OutOfSight
-    }
+    if mirror.has_more() { Whereabouts::FurtherBack } else { Whereabouts::OutOfSight }
 }
 
 fn place_in(queue: &QueueStatus, id: &AdmissionId) -> Option<usize> {
@@ -225,23 +218,13 @@ async fn find_out_of_sight(
     let session: Session = client.call(&SessionGetParams { session_id }).await?.session;
     let identity = session.identity();
     let queue = client.call(&QueueGetParams { identity }).await?;
-    let page = TranscriptPageParams {
-        session_id,
-        before_seq: None,
-        after_seq: None,
-        limit: None,
-    };
+    let page = TranscriptPageParams { session_id, before_seq: None, after_seq: None, limit: None };
     let page = client.call(&page).await?;
     let visible = u64::try_from(queue.entries.len()).unwrap_or(u64::MAX);
     let has_reserved = queue.count > visible;
-    let has_stubs = queue
-        .entries
-        .iter()
-        .any(|entry| matches!(entry, StatusEntry::Stub { .. }));
-    let in_page = page
-        .messages
-        .iter()
-        .any(|message| message.metadata.queue_admission_ids.contains(id));
+    let has_stubs = queue.entries.iter().any(|entry| matches!(entry, StatusEntry::Stub { .. }));
+    let in_page =
+        page.messages.iter().any(|message| message.metadata.queue_admission_ids.contains(id));
     if has_reserved || has_stubs || in_page || place_in(&queue, id).is_some() {
         return Ok(Next::Wait);
     }

@@ -28,12 +28,9 @@ pub(super) async fn list(
         Err(problem) => return problem.report(output),
     };
     let status = match session_of(&mut client, args).await {
-        Ok(Some(session)) => client
-            .call(&QueueGetParams {
-                identity: session.identity(),
-            })
-            .await
-            .map(Some),
+        Ok(Some(session)) => {
+            client.call(&QueueGetParams { identity: session.identity() }).await.map(Some)
+        }
         Ok(None) => Ok(None),
         Err(problem) => Err(problem),
     };
@@ -100,10 +97,7 @@ async fn clear_session(client: &mut Client, args: &QueueArgs) -> Result<Option<C
     let Some(session) = session_of(client, args).await? else {
         return Ok(None);
     };
-    let request = QueueClearParams {
-        identity: session.identity(),
-        expected_queue_revision: None,
-    };
+    let request = QueueClearParams { identity: session.identity(), expected_queue_revision: None };
     let reply = client.call(&request).await?;
     Ok(Some(Cleared {
         session_id: session.id,

@@ -62,9 +62,7 @@ fn dispatch(
 }
 
 fn one_shot(command: Command, server: Server, token: Option<String>, output: &Output) -> Exit {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a machine that runs this can give it a timer and a poll");
     runtime.block_on(async {
         match command {

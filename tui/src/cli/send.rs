@@ -222,10 +222,7 @@ async fn at(instant: Option<Instant>) {
 
 /// Ends when somebody wants this program to end.
 pub(super) async fn interrupted() {
-    let streams = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    );
+    let streams = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     match streams {
         (Ok(mut interrupt), Ok(mut terminate)) => {
             tokio::select! {

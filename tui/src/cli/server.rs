@@ -113,9 +113,7 @@ pub(super) async fn status(server: Server, token: Option<String>, output: &Outpu
 
 async fn ask(server: Server, token: Option<String>, status: &mut Status) -> Result<(), Problem> {
     if let Server::Own(paths) = &server {
-        paths
-            .check_socket_dir()
-            .map_err(|error| Problem::Own(error.into()))?;
+        paths.check_socket_dir().map_err(|error| Problem::Own(error.into()))?;
         if !answers(paths).await {
             return Err(Problem::NoServer);
         }

@@ -35,9 +35,7 @@ impl FromStr for ServerAddress {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             let named = !path.is_empty() && !path.contains('\0');
-            return named
-                .then(|| Self::Unix(PathBuf::from(path)))
-                .ok_or(AddressError::Malformed);
+            return named.then(|| Self::Unix(PathBuf::from(path))).ok_or(AddressError::Malformed);
         }
         if text.starts_with("wss://") {
             return Err(AddressError::Encrypted);
@@ -58,10 +56,7 @@ impl FromStr for ServerAddress {
             None if is_name(host) => Ok(host),
             Some(_) | None => Err(AddressError::Malformed),
         }
-        .map(|host| Self::Tcp {
-            host: host.to_owned(),
-            port,
-        })
+        .map(|host| Self::Tcp { host: host.to_owned(), port })
     }
 }
 
@@ -113,15 +108,8 @@ mod tests {
             "ws://ho st:4317",
             "ws://h\r\nX: y:4317",
         ] {
-            assert_eq!(
-                text.parse::<ServerAddress>(),
-                Err(AddressError::Malformed),
-                "{text:?}"
-            );
+            assert_eq!(text.parse::<ServerAddress>(), Err(AddressError::Malformed), "{text:?}");
         }
-        assert_eq!(
-            "wss://host:443".parse::<ServerAddress>(),
-            Err(AddressError::Encrypted)
-        );
+        assert_eq!("wss://host:443".parse::<ServerAddress>(), Err(AddressError::Encrypted));
     }
 }

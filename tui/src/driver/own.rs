@@ -68,9 +68,7 @@ pub async fn ensure_server(paths: &Paths) -> Result<(), OwnServerError> {
     });
     match patience.await {
         Ok(true) => Ok(()),
-        Ok(false) | Err(_) => Err(OwnServerError::Silent {
-            log: log_file(paths),
-        }),
+        Ok(false) | Err(_) => Err(OwnServerError::Silent { log: log_file(paths) }),
     }
 }
 
@@ -189,10 +187,7 @@ mod tests {
     fn a_large_log_is_put_aside() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("usherd.log");
-        File::create(&path)
-            .unwrap()
-            .set_len(LOG_BYTES_MAX + 1)
-            .unwrap();
+        File::create(&path).unwrap().set_len(LOG_BYTES_MAX + 1).unwrap();
         open_log(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
         assert!(root.path().join("usherd.log.old").exists());

@@ -71,11 +71,7 @@ impl Link {
         let (commands, commands_out) = mpsc::channel(COMMANDS_MAX);
         let (inputs_in, inputs) = mpsc::channel(INPUTS_MAX);
         let task = tokio::spawn(run(server, commands_out, inputs_in));
-        Self {
-            commands,
-            inputs,
-            task,
-        }
+        Self { commands, inputs, task }
     }
 }
 
@@ -95,11 +91,7 @@ enum Starting {
 
 impl Starting {
     fn after(code: Option<u16>) -> Self {
-        if code == Some(GOING_AWAY) {
-            Self::Unwanted
-        } else {
-            Self::Allowed
-        }
+        if code == Some(GOING_AWAY) { Self::Unwanted } else { Self::Allowed }
     }
 }
 

@@ -26,11 +26,8 @@ impl Clean {
         let mut text = String::with_capacity(outside.len());
         let mut column = 0;
         for grapheme in outside.graphemes(true) {
-            let shown = if is_line_end(grapheme) {
-                Cow::Borrowed(" ")
-            } else {
-                shown(grapheme, column)
-            };
+            let shown =
+                if is_line_end(grapheme) { Cow::Borrowed(" ") } else { shown(grapheme, column) };
             column += shown.width();
             text.push_str(&shown);
         }
@@ -208,14 +205,9 @@ mod tests {
     #[test]
     fn cuts_at_graphemes_and_says_so() {
         let text = Clean::line("漢字テスト");
-        for (columns, cut) in [
-            (10, "漢字テスト"),
-            (9, "漢字テス…"),
-            (8, "漢字テ…"),
-            (2, "…"),
-            (1, "…"),
-            (0, ""),
-        ] {
+        for (columns, cut) in
+            [(10, "漢字テスト"), (9, "漢字テス…"), (8, "漢字テ…"), (2, "…"), (1, "…"), (0, "")]
+        {
             assert_eq!(text.cut(columns, "…").as_str(), cut, "{columns}");
         }
     }

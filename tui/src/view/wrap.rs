@@ -28,9 +28,8 @@ pub fn wrap_line(line: &Clean, columns: usize, rows: &mut Vec<Clean>) {
     }
     let indent_bytes = text.len() - text.trim_start_matches(' ').len();
     let indent = line.slice(0..indent_bytes.min(columns / 2));
-    for (index, range) in break_points(text, indent_bytes, indent.width(), columns)
-        .into_iter()
-        .enumerate()
+    for (index, range) in
+        break_points(text, indent_bytes, indent.width(), columns).into_iter().enumerate()
     {
         let row = line.slice(range);
         rows.push(match index {
@@ -112,10 +111,7 @@ mod tests {
 
     #[test]
     fn indented_lines_stay_indented() {
-        assert_eq!(
-            rows("  1. install the clock", 14),
-            ["  1. install", "  the clock"]
-        );
+        assert_eq!(rows("  1. install the clock", 14), ["  1. install", "  the clock"]);
     }
 
     #[test]

@@ -28,11 +28,7 @@ pub struct Unit {
 impl Buffer {
     /// Makes a draft of `text` with the caret at its end.
     pub fn new(text: &str) -> Self {
-        Self {
-            caret: text.len(),
-            text: text.to_owned(),
-            folds: Vec::new(),
-        }
+        Self { caret: text.len(), text: text.to_owned(), folds: Vec::new() }
     }
 
     /// Returns all of the text, folded parts included.
@@ -85,8 +81,7 @@ impl Buffer {
                 range = range.start.min(fold.start)..range.end.max(fold.end);
             }
         }
-        self.folds
-            .retain(|fold| fold.end <= range.start || fold.start >= range.end);
+        self.folds.retain(|fold| fold.end <= range.start || fold.start >= range.end);
         for fold in &mut self.folds {
             if fold.start >= range.end {
                 *fold = fold.start - range.len()..fold.end - range.len();
@@ -106,17 +101,11 @@ impl Buffer {
     /// Returns the unit that begins at `at`.
     pub fn unit_at(&self, at: usize) -> Option<Unit> {
         if let Some(fold) = self.folds.iter().find(|fold| fold.start == at) {
-            return Some(Unit {
-                range: fold.clone(),
-                folded: true,
-            });
+            return Some(Unit { range: fold.clone(), folded: true });
         }
         let segment = self.segment_from(at);
         let grapheme = self.text[segment].graphemes(true).next()?;
-        Some(Unit {
-            range: at..at + grapheme.len(),
-            folded: false,
-        })
+        Some(Unit { range: at..at + grapheme.len(), folded: false })
     }
 
     /// Returns all units in order.
@@ -265,9 +254,8 @@ mod tests {
             places.push(at);
         }
         places.reverse();
-        let forward: Vec<usize> = std::iter::once(0)
-            .chain(buffer.units().map(|unit| unit.range.end))
-            .collect();
+        let forward: Vec<usize> =
+            std::iter::once(0).chain(buffer.units().map(|unit| unit.range.end)).collect();
         assert_eq!(places, forward);
         assert_eq!(places.len(), 7);
     }

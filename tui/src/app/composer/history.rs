@@ -47,9 +47,6 @@ impl History {
         self.left.insert(self.at, draft.clone());
         self.at = to;
         let changed = self.left.get(&to);
-        changed
-            .or(self.entries.get(to))
-            .cloned()
-            .unwrap_or_default()
+        changed.or(self.entries.get(to)).cloned().unwrap_or_default()
     }
 }

@@ -54,10 +54,7 @@ impl Layout {
             let row = rows.last_mut().expect("there is always a row");
             if text == "\n" && !unit.folded {
                 row.end = unit.range.start;
-                rows.push(Row {
-                    end: unit.range.end,
-                    ..Row::default()
-                });
+                rows.push(Row { end: unit.range.end, ..Row::default() });
                 continue;
             }
             let column = row.width();
@@ -103,10 +100,7 @@ impl Layout {
         let row = row.saturating_sub(1);
         let cells = &self.rows[row].cells;
         let cell = cells.iter().find(|cell| cell.at >= at);
-        Place {
-            row,
-            column: cell.map_or_else(|| self.rows[row].width(), |cell| cell.column),
-        }
+        Place { row, column: cell.map_or_else(|| self.rows[row].width(), |cell| cell.column) }
     }
 
     /// Returns the byte where a caret stands that is drawn in `row` at or before `column`.
@@ -142,11 +136,7 @@ impl Row {
         }
         self.end = rest.first().map_or(end, |cell| cell.at);
         self.goes_on = true;
-        Self {
-            cells: rest,
-            end,
-            goes_on: false,
-        }
+        Self { cells: rest, end, goes_on: false }
     }
 }
 
@@ -168,11 +158,7 @@ mod tests {
     #[test]
     fn c110_wide_characters_take_two_columns_and_left_moves_over_one() {
         let layout = lay_out(&Buffer::new("测试123"), 20);
-        let columns: Vec<usize> = layout.rows[0]
-            .cells
-            .iter()
-            .map(|cell| cell.column)
-            .collect();
+        let columns: Vec<usize> = layout.rows[0].cells.iter().map(|cell| cell.column).collect();
         assert_eq!(columns, [0, 2, 4, 5, 6]);
         assert_eq!(layout.place(9), Place { row: 0, column: 7 });
 

@@ -181,20 +181,12 @@ impl Composer {
             Edit::CutToLineEnd => {
                 let end = buffer.line_end(caret);
                 // At the end of a line, the line end itself goes.
-                let end = if end == caret {
-                    buffer.after(caret)
-                } else {
-                    end
-                };
+                let end = if end == caret { buffer.after(caret) } else { end };
                 self.cut(caret..end);
             }
             Edit::CutToLineStart => {
                 let start = buffer.line_start(caret);
-                let start = if start == caret {
-                    buffer.before(caret)
-                } else {
-                    start
-                };
+                let start = if start == caret { buffer.before(caret) } else { start };
                 self.cut(start..caret);
             }
             Edit::CutBlankLeft => self.cut(buffer.blank_before(caret)..caret),
@@ -292,16 +284,11 @@ impl Composer {
         }
         self.undo.push(self.buffer.clone());
         let mut bytes = 0;
-        let kept = self
-            .undo
-            .iter()
-            .rev()
-            .take(UNDO_STEPS_MAX)
-            .take_while(|step| {
-                let first = bytes == 0;
-                bytes += step.text().len() + 1;
-                first || bytes <= UNDO_BYTES_MAX
-            });
+        let kept = self.undo.iter().rev().take(UNDO_STEPS_MAX).take_while(|step| {
+            let first = bytes == 0;
+            bytes += step.text().len() + 1;
+            first || bytes <= UNDO_BYTES_MAX
+        });
         let kept = kept.count();
         self.undo.drain(..self.undo.len() - kept);
     }

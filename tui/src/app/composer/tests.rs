@@ -107,11 +107,7 @@ fn after_one_marked_paste_a_burst_with_enter_submits_at_once() {
 
 #[test]
 fn c121_huge_pastes_are_one_unit_and_exact() {
-    for text in [
-        "x".repeat(2 * 1024 * 1024),
-        "line\n".repeat(100_000),
-        "😀".repeat(75_000),
-    ] {
+    for text in ["x".repeat(2 * 1024 * 1024), "line\n".repeat(100_000), "😀".repeat(75_000)] {
         let mut composer = Composer::default();
         composer.paste(&text);
         let rows = composer.layout(COLUMNS, |_| Clean::line("[pasted]"));
@@ -194,10 +190,7 @@ fn words_are_undone_one_by_one() {
     let mut composer = typed("ab cd");
     apply(&mut composer, &[Edit::Undo]);
     assert_eq!(shown(&composer), "ab |");
-    apply(
-        &mut composer,
-        &[Edit::Undo, Edit::Undo, Edit::Undo, Edit::Undo],
-    );
+    apply(&mut composer, &[Edit::Undo, Edit::Undo, Edit::Undo, Edit::Undo]);
     assert_eq!(shown(&composer), "|");
 }
 
@@ -218,13 +211,7 @@ fn c124_up_moves_within_the_text_first_then_through_history() {
     }
     assert_eq!(
         seen,
-        [
-            "one\ntwo\nthree|",
-            "one\ntwo|\nthree",
-            "one|\ntwo\nthree",
-            "sent|",
-            "sent|"
-        ]
+        ["one\ntwo\nthree|", "one\ntwo|\nthree", "one|\ntwo\nthree", "sent|", "sent|"]
     );
     apply(&mut composer, &[Edit::Down]);
     assert_eq!(shown(&composer), "one|\ntwo\nthree");
@@ -312,16 +299,12 @@ fn random_edits_never_lose_the_caret() {
         Edit::Undo,
         Edit::Clear,
     ];
-    let chars = [
-        'a', ' ', '漢', '\u{301}', '\u{200d}', '👩', '🇩', '\t', '\u{202e}',
-    ];
+    let chars = ['a', ' ', '漢', '\u{301}', '\u{200d}', '👩', '🇩', '\t', '\u{202e}'];
     let long = "é\r\n".repeat(501);
     for seed in 1..12u64 {
         let mut state = seed;
         let mut next = |bound: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as usize % bound
         };
         let mut composer = Composer::default();

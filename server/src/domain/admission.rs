@@ -1,0 +1,198 @@
+//! Admission: the durable acceptance of one submission, exactly once per admission ID.
+
+use std::sync::Arc;
+
+use usher_shared::counter::{Position, QueueRevision, TargetRevision};
+use usher_shared::id::{AdmissionId, EntryId};
+use usher_shared::limits::{ENTRIES_MAX, SNAPSHOT_BYTES_MAX};
+use usher_shared::prompt::{PromptText, cut_at_char};
+use usher_shared::rules::fingerprint::Fingerprint;
+use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::AdmissionOutcome;
+
+use super::change::{Change, Decision};
+use super::entry::{Entry, Provenance, Sender};
+use super::event::Event;
+use super::session::{AutoRun, QueueHead, Session};
+
+/// A submission that names itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identified {
+    /// The admission ID.
+    pub id: AdmissionId,
+    /// Of the payload as sent.
+    pub fingerprint: Fingerprint,
+}
+
+/// A submission whose shape and hard bounds are checked.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// None: the plain path, without receipt and without replay protection.
+    pub identified: Option<Identified>,
+    /// The prompt.
+    pub content: PromptText,
+    /// The model it asks for.
+    pub model: Option<String>,
+    /// Whether it runs in the agent's plan mode.
+    pub plan_mode: bool,
+    /// Who sent it.
+    pub queued_by: Sender,
+}
+
+/// The stored proof of an admission: what it was, and the answer as of acceptance. Outlives the
+/// entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// What names it.
+    pub identified: Identified,
+    /// How it was accepted the first time.
+    pub outcome: AdmissionOutcome,
+    /// The entry as of acceptance; its content is cut at [`SNAPSHOT_BYTES_MAX`].
+    pub entry: Entry,
+    /// Whether the content was cut.
+    pub content_truncated: bool,
+    /// The queue's revision as of acceptance.
+    pub queue_revision: QueueRevision,
+}
+
+/// The answer to a submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The entry as of acceptance.
+    pub entry: Entry,
+    /// Whether its content was cut for the answer.
+    pub content_truncated: bool,
+    /// How it was accepted.
+    pub outcome: AdmissionOutcome,
+    /// The queue's revision as of acceptance.
+    pub queue_revision: QueueRevision,
+    /// Whether sending it again is answered from a receipt.
+    pub replay_safe: bool,
+}
+
+/// Why a submission was not accepted. Nothing was stored.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitRefusal {
+    /// The admission ID was used with another payload.
+    #[error("admission id was used with another payload")]
+    Conflict,
+    /// The queue is full.
+    #[error("queue holds {queue_size} of {max} entries")]
+    QueueFull {
+        /// Stored entries.
+        queue_size: u64,
+        /// The cap in force.
+        max: u64,
+    },
+    /// Nothing a reader could see.
+    #[error("content is blank")]
+    Blank,
+}
+
+/// Fresh values for one decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh {
+    /// The name of the new entry.
+    pub entry_id: EntryId,
+    /// The time.
+    pub now: UnixMillis,
+}
+
+/// Returns the cap in force for a setting; 0 leaves the hard bound alone. [B1]
+pub fn cap_in_force(max_per_session: u32) -> u64 {
+    match max_per_session {
+        0 => ENTRIES_MAX as u64,
+        cap => u64::from(cap).min(ENTRIES_MAX as u64),
+    }
+}
+
+/// Answers a submission whose admission ID was accepted before, and changes nothing. [A4]
+pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefusal> {
+    if receipt.identified.fingerprint != sent.fingerprint {
+        return Err(AdmitRefusal::Conflict);
+    }
+    Ok(Admitted {
+        entry: receipt.entry,
+        content_truncated: receipt.content_truncated,
+        outcome: AdmissionOutcome::Replayed,
+        queue_revision: receipt.queue_revision,
+        replay_safe: true,
+    })
+}
+
+/// Decides a first admission to an authorized session. [A5] [A6]
+pub fn admit(
+    session: &Session,
+    submission: Submission,
+    max_per_session: u32,
+    fresh: Fresh,
+) -> Result<Decision<Admitted>, AdmitRefusal> {
+    if submission.content.is_blank() {
+        return Err(AdmitRefusal::Blank);
+    }
+    let max = cap_in_force(max_per_session);
+    if session.queue.stored >= max {
+        return Err(AdmitRefusal::QueueFull { queue_size: session.queue.stored, max });
+    }
+    let queue = QueueHead {
+        stored: session.queue.stored + 1,
+        next_position: session.queue.next_position.next(),
+        ..session.queue.changed()
+    };
+    let entry = Entry {
+        id: fresh.entry_id,
+        position: session.queue.next_position.max(Position::new(1)),
+        content: Arc::from(submission.content.as_str()),
+        model: submission.model,
+        plan_mode: submission.plan_mode,
+        provenance: Provenance {
+            admission_ids: submission.identified.iter().map(|sent| sent.id.clone()).collect(),
+            past: Vec::new(),
+        },
+        queued_at: fresh.now,
+        queued_by: submission.queued_by,
+        revision: TargetRevision::new(1),
+        reserved_for: None,
+    };
+    let outcome = AdmissionOutcome::Admitted;
+    let (snapshot, content_truncated) = snapshot(&entry);
+    let mut changes = vec![
+        Change::InsertEntry(session.key, Box::new(entry)),
+        Change::SetQueue(session.key, queue),
+    ];
+    let replay_safe = submission.identified.is_some();
+    if let Some(identified) = submission.identified {
+        let receipt = Receipt {
+            identified,
+            outcome,
+            entry: snapshot.clone(),
+            content_truncated,
+            queue_revision: queue.revision,
+        };
+        changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt)));
+    }
+    let mut events = vec![(session.id, Event::QueueChanged)];
+    if session.is_promptable() && queue.auto_run == AutoRun::On {
+        events.push((session.id, Event::MayStart));
+    }
+    Ok(Decision {
+        changes,
+        events,
+        reply: Admitted {
+            entry: snapshot,
+            content_truncated,
+            outcome,
+            queue_revision: queue.revision,
+            replay_safe,
+        },
+    })
+}
+
+/// Cuts an entry for a receipt, so that the first answer and every replay are the same. [A10]
+fn snapshot(entry: &Entry) -> (Entry, bool) {
+    let cut = cut_at_char(&entry.content, SNAPSHOT_BYTES_MAX);
+    if cut.len() == entry.content.len() {
+        return (entry.clone(), false);
+    }
+    (Entry { content: Arc::from(cut), ..entry.clone() }, true)
+}

@@ -1,0 +1,130 @@
+//! What a decision wants written, as data. One file of the store turns it into statements.
+
+use usher_shared::id::{
+    EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UndoId, UserId,
+};
+use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
+
+use super::admission::Receipt;
+use super::entry::Entry;
+use super::event::Event;
+use super::message::{Message, MessageDetails};
+use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey};
+
+/// A task to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTask {
+    /// Its name.
+    pub id: TaskId,
+    /// Whose.
+    pub owner: UserId,
+    /// For people.
+    pub title: String,
+    /// What it is for.
+    pub kind: TaskKind,
+    /// Where its agents work.
+    pub workspace_dir: Option<String>,
+    /// The agent of its new sessions.
+    pub agent: String,
+    /// The same id again gives the same task.
+    pub client_request_id: Option<String>,
+    /// When.
+    pub created_at: UnixMillis,
+}
+
+/// A session to be made, in its first life, with an empty queue and auto-run ON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSession {
+    /// Its name.
+    pub id: SessionId,
+    /// The task it belongs to.
+    pub task_id: TaskId,
+    /// Its first life.
+    pub incarnation_id: IncarnationId,
+    /// The agent it talks to.
+    pub agent: String,
+    /// The model its turns use.
+    pub model: Option<String>,
+    /// For people.
+    pub title: String,
+    /// The same id again gives the same session.
+    pub client_request_id: Option<String>,
+    /// When.
+    pub created_at: UnixMillis,
+}
+
+/// One write. Keys name rows that the decision was shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Adds a task.
+    InsertTask(Box<NewTask>),
+    /// Adds a session to a task.
+    InsertSession(Box<NewSession>),
+    /// Sets the counters and the switch of a queue.
+    SetQueue(SessionKey, QueueHead),
+    /// Adds an entry.
+    InsertEntry(SessionKey, Box<Entry>),
+    /// Takes an entry for a turn.
+    ReserveEntry(EntryId, TurnId),
+    /// Gives a reserved entry back to its place.
+    ReleaseEntry(EntryId),
+    /// Deletes an entry whose prompt is in the transcript now.
+    DeleteEntry(EntryId),
+    /// Hides an entry; it can be restored for a while.
+    RemoveEntry(EntryId, UndoId, UnixMillis),
+    /// Deletes the entries that were removed too long ago to be restored.
+    PurgeRemoved {
+        /// Removed before this.
+        before: UnixMillis,
+    },
+    /// Adds the proof of an admission.
+    InsertReceipt(IncarnationKey, Box<Receipt>),
+    /// Adds an open turn.
+    InsertTurn(SessionKey, OpenTurn),
+    /// Sets stage, stop and prompt of an open turn.
+    SetTurn(OpenTurn),
+    /// Ends an open turn.
+    EndTurn {
+        /// Which.
+        turn_id: TurnId,
+        /// How.
+        outcome: TurnOutcome,
+        /// What the outcome alone does not say.
+        reason: Option<TurnReason>,
+        /// When.
+        ended_at: UnixMillis,
+    },
+    /// Adds a message; its number becomes the session's newest.
+    InsertMessage(SessionKey, IncarnationKey, Box<Message>),
+    /// Adds text to a streaming message.
+    AppendMessage(MessageId, String),
+    /// Replaces the text of a streaming message.
+    ReplaceMessage(MessageId, String),
+    /// Sets how far a message has come.
+    SetMessageStatus(MessageId, MessageStatus),
+    /// Sets the turn that a message belongs to (a prompt that runs again).
+    SetMessageTurn(MessageId, TurnId),
+    /// Sets how far every streaming message of a turn has come.
+    SettleMessages(TurnId, MessageStatus),
+    /// Sets what a message carries beside its text.
+    SetMessageDetails(MessageId, Box<MessageDetails>),
+}
+
+/// What a decision comes to.
+#[derive(Debug)]
+pub struct Decision<T> {
+    /// What to write, in this order, in one transaction; may be empty.
+    pub changes: Vec<Change>,
+    /// What to tell after the commit.
+    pub events: Vec<(SessionId, Event)>,
+    /// What to answer after the commit.
+    pub reply: T,
+}
+
+impl<T> Decision<T> {
+    /// Answers and changes nothing.
+    pub fn unchanged(reply: T) -> Self {
+        Self { changes: Vec::new(), events: Vec::new(), reply }
+    }
+}

@@ -1,0 +1,53 @@
+//! A queue entry as decisions see it.
+
+use std::sync::Arc;
+
+use usher_shared::counter::{Position, TargetRevision};
+use usher_shared::id::{AdmissionId, EntryId, TurnId};
+use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::SenderKind;
+
+/// Who put an entry into the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// What the sender is.
+    pub kind: SenderKind,
+    /// Its id among its kind.
+    pub id: String,
+    /// For people.
+    pub name: String,
+}
+
+/// The admissions that an entry was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Of the session's current life: they prove acceptance.
+    pub admission_ids: Vec<AdmissionId>,
+    /// From before a reset or transfer: they prove nothing.
+    pub past: Vec<AdmissionId>,
+}
+
+/// A prompt waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub id: EntryId,
+    /// Its order key.
+    pub position: Position,
+    /// The prompt.
+    pub content: Arc<str>,
+    /// The model it asks for.
+    pub model: Option<String>,
+    /// Whether it runs in the agent's plan mode.
+    pub plan_mode: bool,
+    /// What it was made from.
+    pub provenance: Provenance,
+    /// When it was accepted.
+    pub queued_at: UnixMillis,
+    /// Who sent it.
+    pub queued_by: Sender,
+    /// Grows by update, fold and merge.
+    pub revision: TargetRevision,
+    /// The turn it is reserved for; such an entry is not visible.
+    pub reserved_for: Option<TurnId>,
+}

@@ -1,0 +1,62 @@
+//! What the rest of the server is told after a commit.
+
+use usher_shared::id::{SessionId, TaskId, TurnId};
+use usher_shared::vocabulary::{TurnOutcome, TurnReason};
+
+use super::message::{Message, RunOptions};
+
+/// What happened to a session. Published after the commit that made it true, in commit order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The queue is another one; readers fetch it.
+    QueueChanged,
+    /// The session's own fields are others; readers fetch them.
+    SessionChanged,
+    /// The task's own fields are others; readers fetch them.
+    TaskChanged(TaskId),
+    /// The head may be able to start: the dispatcher looks.
+    MayStart,
+    /// A head was reserved: the dispatcher runs it.
+    TurnReserved(TurnStart),
+    /// A turn shall stop: its runner stops it.
+    StopAsked(TurnId),
+    /// A turn began.
+    TurnStarted(TurnId),
+    /// A turn is over.
+    TurnEnded {
+        /// Which.
+        turn_id: TurnId,
+        /// How.
+        outcome: TurnOutcome,
+        /// What the outcome alone does not say.
+        reason: Option<TurnReason>,
+        /// What the agent said about it.
+        text: Option<String>,
+    },
+    /// A message is new, or final.
+    MessageWritten(Box<Message>),
+}
+
+/// A reserved turn, ready to be run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TurnStart {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its name.
+    pub turn_id: TurnId,
+    /// The agent that runs it.
+    pub agent: String,
+    /// Where the agent works.
+    pub workspace_dir: Option<String>,
+    /// The prompt.
+    pub text: std::sync::Arc<str>,
+    /// How to run it.
+    pub run: RunOptions,
+}
+
+impl std::fmt::Debug for TurnStart {
+    /// Leaves the prompt out: prompts never reach a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnStart").field("turn_id", &self.turn_id).finish_non_exhaustive()
+    }
+}

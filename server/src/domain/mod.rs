@@ -1,0 +1,18 @@
+//! The rules of the queue and of turns, as pure decisions.
+//!
+//! A decision takes what was loaded, the request, the time and fresh ids, and returns the
+//! [`Change`]s to write, the [`Event`]s to tell after the commit, and a reply; or it refuses.
+//! Nothing here names SQL, sockets, JSON or the wire, reads a clock, rolls a die or waits.
+//! Called by `service` inside `store.transact`.
+
+pub mod admission;
+pub mod change;
+pub mod entry;
+pub mod event;
+pub mod message;
+pub mod queue;
+pub mod session;
+pub mod turn;
+
+pub use change::{Change, Decision};
+pub use event::Event;

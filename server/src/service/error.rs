@@ -1,0 +1,134 @@
+//! One enum per kind of action: the caller can tell what to do next from the variant alone.
+
+use usher_shared::counter::QueueRevision;
+use usher_shared::id::TurnId;
+
+use crate::domain::admission::AdmitRefusal;
+use crate::domain::queue::QueueChanged;
+use crate::domain::session::Unavailable;
+use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
+use crate::store::StoreError;
+
+/// Why an admission was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The queue or the receipt says no.
+    #[error(transparent)]
+    Refused(#[from] AdmitRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an operation on a queue was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The entry is not visible (any more).
+    #[error("no such entry")]
+    EntryNotFound,
+    /// The queue is another one than the caller saw.
+    #[error("queue is at revision {revision}")]
+    Changed {
+        /// The revision now.
+        revision: QueueRevision,
+    },
+    /// A turn is open.
+    #[error("a turn is open")]
+    Busy,
+    /// A question is open.
+    #[error("a question is open")]
+    NotPromptable,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<QueueChanged> for QueueError {
+    fn from(changed: QueueChanged) -> Self {
+        Self::Changed { revision: changed.revision }
+    }
+}
+
+/// Why something was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// Unknown and foreign alike.
+    #[error("not found")]
+    NotFound,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a task or session was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError {
+    /// The task is unknown or foreign.
+    #[error("not found")]
+    NotFound,
+    /// No agent of that name is configured.
+    #[error("unknown agent")]
+    UnknownAgent,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an operation on a turn was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Another turn is open, or none, than the one named.
+    #[error("another turn is open")]
+    Changed {
+        /// The open one.
+        open: Option<TurnId>,
+    },
+    /// A turn is open.
+    #[error("a turn is open")]
+    Busy,
+    /// A cancel is under way.
+    #[error("a cancel is under way")]
+    Conflict,
+    /// The question is closed.
+    #[error("the question is closed")]
+    PermissionClosed,
+    /// The question has no such answer.
+    #[error("the question has no such answer")]
+    UnknownOption,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<NotOpen> for TurnError {
+    fn from(NotOpen: NotOpen) -> Self {
+        Self::Changed { open: None }
+    }
+}
+
+impl From<CancelRefusal> for TurnError {
+    fn from(refusal: CancelRefusal) -> Self {
+        match refusal {
+            CancelRefusal::TurnChanged { open } => Self::Changed { open },
+            CancelRefusal::Conflict => Self::Conflict,
+        }
+    }
+}
+
+impl From<ResolveRefusal> for TurnError {
+    fn from(refusal: ResolveRefusal) -> Self {
+        match refusal {
+            ResolveRefusal::TurnChanged { open } => Self::Changed { open },
+            ResolveRefusal::Busy => Self::Busy,
+        }
+    }
+}

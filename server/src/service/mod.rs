@@ -1,0 +1,64 @@
+//! What the server does, one function per action: read, authorize, decide, commit, answer.
+//!
+//! Everything goes through here, dispatch too. Speaks domain types; `net::wire` turns them into
+//! the protocol's.
+
+mod error;
+mod queue;
+mod session;
+mod task;
+mod turn;
+
+use std::sync::Arc;
+
+pub use error::{AddError, FindError, MakeError, QueueError, TurnError};
+pub use queue::QueueView;
+pub use session::SessionView;
+pub use task::{TaskMade, TaskRequest};
+pub use turn::NewText;
+use usher_shared::id::StoreId;
+
+use crate::agent::Agents;
+use crate::config::QueueSettings;
+use crate::dispatch::Questions;
+use crate::domain::session::Caller;
+use crate::store::{Store, StoreError};
+
+/// The server's actions. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    store: Store,
+    settings: QueueSettings,
+    agents: Arc<Agents>,
+    questions: Arc<Questions>,
+}
+
+impl Service {
+    /// Makes the actions over a store.
+    pub fn new(
+        store: Store,
+        settings: QueueSettings,
+        agents: Arc<Agents>,
+        questions: Arc<Questions>,
+    ) -> Self {
+        Self { store, settings, agents, questions }
+    }
+
+    /// Returns the agents of this server.
+    pub fn agents(&self) -> &Agents {
+        &self.agents
+    }
+
+    /// Returns the open questions.
+    pub fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// Returns the name of the database and the user that its owner's connections act for.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn whoami(&self) -> Result<(StoreId, Caller), StoreError> {
+        self.store.read(|reads| Ok((reads.store_id()?, reads.first_user()?))).await
+    }
+}

@@ -1,0 +1,211 @@
+//! Admission, the waiting entries, and the auto-run switch.
+
+use tracing::info;
+use usher_shared::counter::QueueRevision;
+use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
+
+use super::{AddError, QueueError, Service};
+use crate::clock::{fresh_uuid, now};
+use crate::domain::admission::{self, Admitted, Fresh, Submission};
+use crate::domain::entry::Entry;
+use crate::domain::queue::{self, Cleared};
+use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
+use crate::domain::{Change, Decision, Event, turn};
+use crate::store::{Reads, StoreError, TransactError};
+
+/// A queue as its readers see it.
+#[derive(Clone, Debug)]
+pub struct QueueView {
+    /// Its session.
+    pub session: Session,
+    /// The visible entries in order.
+    pub entries: Vec<Entry>,
+    /// The cap its users chose; 0: none.
+    pub max: u32,
+}
+
+impl Service {
+    /// Admits a prompt, exactly once per admission ID. [A1]
+    ///
+    /// # Errors
+    /// See [`AddError`]; nothing was stored, unless the commit's result is unknown.
+    pub async fn add(
+        &self,
+        caller: Caller,
+        target: Target,
+        submission: Submission,
+    ) -> Result<Admitted, TransactError<AddError>> {
+        let max = self.settings.max_per_session;
+        let fresh = Fresh { entry_id: EntryId::from_uuid(fresh_uuid()), now: now() };
+        let admitted = self
+            .store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                if let Some(sent) = &submission.identified
+                    && let Some(receipt) = reads.receipt(session.incarnation_key, &sent.id)?
+                {
+                    return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
+                }
+                Ok(admission::admit(&session, submission, max, fresh)?)
+            })
+            .await;
+        if let Ok(admitted) = &admitted {
+            let (outcome, entry) = (admitted.outcome, admitted.entry.id);
+            info!(session = %target.session_id, %entry, %outcome, "admission");
+        }
+        admitted
+    }
+
+    /// Returns the queue.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn queue(&self, caller: Caller, target: Target) -> Result<QueueView, QueueError> {
+        let max = self.settings.max_per_session;
+        self.store
+            .read(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                let entries = reads.visible_entries(session.key)?;
+                Ok(QueueView { session, entries, max })
+            })
+            .await
+    }
+
+    /// Removes one visible entry.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn remove(
+        &self,
+        caller: Caller,
+        target: Target,
+        entry_id: EntryId,
+    ) -> Result<UndoId, TransactError<QueueError>> {
+        let (undo_id, now) = (UndoId::from_uuid(fresh_uuid()), now());
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                reads
+                    .entry(session.key, entry_id)?
+                    .filter(|entry| entry.reserved_for.is_none())
+                    .ok_or(QueueError::EntryNotFound)?;
+                Ok(queue::remove(&session, entry_id, undo_id, now))
+            })
+            .await
+    }
+
+    /// Removes every visible entry.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn clear(
+        &self,
+        caller: Caller,
+        target: Target,
+        expected: Option<QueueRevision>,
+    ) -> Result<Cleared, TransactError<QueueError>> {
+        let (undo_id, now) = (UndoId::from_uuid(fresh_uuid()), now());
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                queue::expect_revision(&session, expected)?;
+                let visible = reads.visible_ids(session.key)?;
+                Ok(queue::clear(&session, &visible, undo_id, now))
+            })
+            .await
+    }
+
+    /// Starts the head now and switches auto-run ON; false if nothing waits.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn drain(
+        &self,
+        caller: Caller,
+        target: Target,
+    ) -> Result<bool, TransactError<QueueError>> {
+        let asking = self.questions.is_open(target.session_id);
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                match (session.is_promptable(), asking) {
+                    (true, _) => switch_on(reads, &session),
+                    (false, true) => Err(QueueError::NotPromptable),
+                    (false, false) => Err(QueueError::Busy),
+                }
+            })
+            .await
+    }
+
+    /// Switches auto-run; ON starts the head at once if it can. Returns whether it did.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn set_auto_run(
+        &self,
+        caller: Caller,
+        target: Target,
+        enabled: bool,
+    ) -> Result<bool, TransactError<QueueError>> {
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                if enabled && session.is_promptable() {
+                    return switch_on(reads, &session);
+                }
+                Ok(switched(&session, queue::set_auto_run(&session, enabled)))
+            })
+            .await
+    }
+
+    /// Starts the head if auto-run and the session allow it: the dispatcher's only question.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn start_head(
+        &self,
+        session_id: SessionId,
+    ) -> Result<bool, TransactError<StoreError>> {
+        self.store
+            .transact(move |reads| {
+                let startable = reads
+                    .session(session_id)?
+                    .filter(|s| s.is_promptable() && s.queue.auto_run == AutoRun::On);
+                let Some(session) = startable else {
+                    return Ok(Decision::unchanged(false));
+                };
+                let Some(head) = reads.head(session.key)? else {
+                    return Ok(Decision::unchanged(false));
+                };
+                Ok(reserved(&session, session.queue, &head))
+            })
+            .await
+    }
+}
+
+/// Switches auto-run ON and starts the head of a promptable session.
+fn switch_on(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>, QueueError> {
+    let switch = queue::set_auto_run(session, true);
+    match reads.head(session.key)? {
+        Some(head) => Ok(reserved(session, switch.unwrap_or(session.queue), &head)),
+        None => Ok(switched(session, switch)),
+    }
+}
+
+fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
+    let Some(queue) = switch else {
+        return Decision::unchanged(false);
+    };
+    Decision {
+        changes: vec![Change::SetQueue(session.key, queue)],
+        events: vec![(session.id, Event::QueueChanged)],
+        reply: false,
+    }
+}
+
+fn reserved(session: &Session, queue: QueueHead, head: &Entry) -> Decision<bool> {
+    let turn_id = TurnId::from_uuid(fresh_uuid());
+    let Decision { changes, events, reply: () } =
+        turn::reserve(session, queue, head, turn_id, now());
+    Decision { changes, events, reply: true }
+}

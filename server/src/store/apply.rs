@@ -1,0 +1,302 @@
+//! Turns the changes of a decision into statements.
+
+use usher_shared::id::MessageId;
+use uuid::Uuid;
+
+use super::conn::{Conn, Param, query_one};
+use super::error::StoreError;
+use super::{row, sql};
+use crate::domain::admission::Receipt;
+use crate::domain::change::{Change, NewSession, NewTask};
+use crate::domain::entry::Entry;
+use crate::domain::message::Message;
+use crate::domain::session::{
+    AutoRun, IncarnationKey, OpenTurn, QueueHead, SessionKey, Stop, TurnPrompt,
+};
+
+/// Writes one change.
+pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::InsertTask(task) => insert_task(conn, task),
+        Change::InsertSession(session) => insert_session(conn, session),
+        Change::SetQueue(session, queue) => set_queue(conn, *session, queue),
+        Change::InsertEntry(session, entry) => insert_entry(conn, *session, entry),
+        Change::ReserveEntry(id, turn) => {
+            one(conn, sql::ENTRY_RESERVE, &[Param::Id(id.uuid()), Param::Id(turn.uuid())])
+        }
+        Change::ReleaseEntry(id) => one(conn, sql::ENTRY_RELEASE, &[Param::Id(id.uuid())]),
+        Change::DeleteEntry(id) => one(conn, sql::ENTRY_DELETE, &[Param::Id(id.uuid())]),
+        Change::RemoveEntry(id, undo, at) => one(
+            conn,
+            sql::ENTRY_REMOVE,
+            &[Param::Id(id.uuid()), Param::Id(undo.uuid()), Param::Int(at.get())],
+        ),
+        Change::PurgeRemoved { before } => {
+            conn.execute(sql::ENTRIES_PURGE, &[Param::Int(before.get())]).map(drop)
+        }
+        Change::InsertReceipt(incarnation, receipt) => insert_receipt(conn, *incarnation, receipt),
+        Change::InsertTurn(session, turn) => insert_turn(conn, *session, turn),
+        Change::SetTurn(turn) => set_turn(conn, turn),
+        Change::EndTurn { turn_id, outcome, reason, ended_at } => one(
+            conn,
+            sql::TURN_END,
+            &[
+                Param::Id(turn_id.uuid()),
+                Param::Text(outcome.as_str()),
+                Param::opt_text(reason.map(|reason| reason.as_str())),
+                Param::Int(ended_at.get()),
+            ],
+        ),
+        Change::InsertMessage(session, incarnation, message) => {
+            insert_message(conn, *session, *incarnation, message)
+        }
+        Change::AppendMessage(id, text) => append_message(conn, *id, text),
+        Change::ReplaceMessage(id, text) => replace_message(conn, *id, text),
+        Change::SetMessageStatus(id, status) => {
+            one(conn, sql::MESSAGE_STATUS, &[Param::Id(id.uuid()), Param::Text(status.as_str())])
+        }
+        Change::SetMessageTurn(id, turn) => {
+            one(conn, sql::MESSAGE_TURN, &[Param::Id(id.uuid()), Param::Id(turn.uuid())])
+        }
+        Change::SettleMessages(turn, status) => conn
+            .execute(sql::MESSAGES_SETTLE, &[Param::Id(turn.uuid()), Param::Text(status.as_str())])
+            .map(drop),
+        Change::SetMessageDetails(id, details) => {
+            let text = row::details_text(details);
+            one(
+                conn,
+                sql::MESSAGE_DETAILS,
+                &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
+            )
+        }
+    }
+}
+
+fn int(value: u64) -> Param<'static> {
+    Param::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Runs a statement that must change exactly the one row that the decision was shown.
+fn one(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+    match conn.execute(sql, params)? {
+        1 => Ok(()),
+        _ => Err(StoreError::Damaged("a row that was just read is gone")),
+    }
+}
+
+fn insert_task(conn: &mut dyn Conn, task: &NewTask) -> Result<(), StoreError> {
+    one(
+        conn,
+        sql::TASK_INSERT,
+        &[
+            Param::Id(task.id.uuid()),
+            Param::Id(task.owner.uuid()),
+            Param::Text(&task.title),
+            Param::Text(task.kind.as_str()),
+            Param::opt_text(task.workspace_dir.as_deref()),
+            Param::Text(&task.agent),
+            Param::opt_text(task.client_request_id.as_deref()),
+            Param::Int(task.created_at.get()),
+        ],
+    )
+}
+
+fn insert_session(conn: &mut dyn Conn, session: &NewSession) -> Result<(), StoreError> {
+    let incarnation = session.incarnation_id.uuid();
+    one(conn, sql::INCARNATION_INSERT, &[Param::Id(incarnation)])?;
+    one(
+        conn,
+        sql::SESSION_INSERT,
+        &[
+            Param::Id(session.id.uuid()),
+            Param::Id(session.task_id.uuid()),
+            Param::Id(incarnation),
+            Param::Text(&session.agent),
+            Param::opt_text(session.model.as_deref()),
+            Param::Text(&session.title),
+            Param::opt_text(session.client_request_id.as_deref()),
+            Param::Int(session.created_at.get()),
+        ],
+    )?;
+    one(conn, sql::INCARNATION_ATTACH, &[Param::Id(incarnation), Param::Id(session.id.uuid())])
+}
+
+fn set_queue(
+    conn: &mut dyn Conn,
+    session: SessionKey,
+    queue: &QueueHead,
+) -> Result<(), StoreError> {
+    let off = match queue.auto_run {
+        AutoRun::On => None,
+        AutoRun::Off(reason) => Some(reason.as_str()),
+    };
+    one(
+        conn,
+        sql::QUEUE_SET,
+        &[
+            Param::Int(session.0),
+            int(queue.revision.get()),
+            int(queue.stored),
+            int(queue.next_position.get()),
+            Param::opt_text(off),
+        ],
+    )
+}
+
+fn insert_entry(conn: &mut dyn Conn, session: SessionKey, entry: &Entry) -> Result<(), StoreError> {
+    let provenance = row::provenance_text(&entry.provenance);
+    one(
+        conn,
+        sql::ENTRY_INSERT,
+        &[
+            Param::Int(session.0),
+            Param::Id(entry.id.uuid()),
+            int(entry.position.get()),
+            Param::Text(&entry.content),
+            Param::opt_text(entry.model.as_deref()),
+            Param::Int(i64::from(entry.plan_mode)),
+            Param::opt_text(provenance.as_deref()),
+            Param::Int(entry.queued_at.get()),
+            Param::Text(entry.queued_by.kind.as_str()),
+            Param::Text(&entry.queued_by.id),
+            Param::Text(&entry.queued_by.name),
+            int(entry.revision.get()),
+        ],
+    )
+}
+
+fn insert_receipt(
+    conn: &mut dyn Conn,
+    incarnation: IncarnationKey,
+    receipt: &Receipt,
+) -> Result<(), StoreError> {
+    let entry = &receipt.entry;
+    let provenance = row::receipt_provenance_text(receipt);
+    one(
+        conn,
+        sql::RECEIPT_INSERT,
+        &[
+            Param::Int(incarnation.0),
+            Param::Text(receipt.identified.id.as_str()),
+            Param::Bytes(receipt.identified.fingerprint.as_bytes()),
+            Param::Id(entry.id.uuid()),
+            Param::Text(receipt.outcome.as_str()),
+            int(receipt.queue_revision.get()),
+            int(entry.position.get()),
+            Param::Text(&entry.content),
+            Param::Int(i64::from(receipt.content_truncated)),
+            Param::opt_text(entry.model.as_deref()),
+            Param::Int(i64::from(entry.plan_mode)),
+            Param::opt_text(provenance.as_deref()),
+            Param::Int(entry.queued_at.get()),
+            Param::Text(entry.queued_by.kind.as_str()),
+            Param::Text(&entry.queued_by.id),
+            Param::Text(&entry.queued_by.name),
+            int(entry.revision.get()),
+        ],
+    )
+}
+
+/// The columns `entry_id` and `message_id`: where a turn's prompt is.
+fn prompt_params(prompt: &TurnPrompt) -> (Option<Uuid>, Option<Uuid>) {
+    match prompt {
+        TurnPrompt::Entry(id) => (Some(id.uuid()), None),
+        TurnPrompt::Message(id) => (None, Some(id.uuid())),
+    }
+}
+
+fn opt_id(uuid: Option<Uuid>) -> Param<'static> {
+    uuid.map_or(Param::Null, Param::Id)
+}
+
+fn insert_turn(
+    conn: &mut dyn Conn,
+    session: SessionKey,
+    turn: &OpenTurn,
+) -> Result<(), StoreError> {
+    let (entry, message) = prompt_params(&turn.prompt);
+    one(
+        conn,
+        sql::TURN_INSERT,
+        &[
+            Param::Int(session.0),
+            Param::Id(turn.id.uuid()),
+            Param::Text(row::stage_word(turn.stage)),
+            Param::Int(i64::from(turn.stop == Stop::Asked)),
+            opt_id(entry),
+            opt_id(message),
+            Param::Int(turn.started_at.get()),
+        ],
+    )
+}
+
+fn set_turn(conn: &mut dyn Conn, turn: &OpenTurn) -> Result<(), StoreError> {
+    let (entry, message) = prompt_params(&turn.prompt);
+    one(
+        conn,
+        sql::TURN_SET,
+        &[
+            Param::Id(turn.id.uuid()),
+            Param::Text(row::stage_word(turn.stage)),
+            Param::Int(i64::from(turn.stop == Stop::Asked)),
+            opt_id(entry),
+            opt_id(message),
+        ],
+    )
+}
+
+fn insert_message(
+    conn: &mut dyn Conn,
+    session: SessionKey,
+    incarnation: IncarnationKey,
+    message: &Message,
+) -> Result<(), StoreError> {
+    let details = row::details_text(&message.details);
+    let turn = message.turn_id.map(|turn| turn.uuid());
+    one(
+        conn,
+        sql::MESSAGE_INSERT,
+        &[
+            Param::Int(session.0),
+            Param::Int(incarnation.0),
+            Param::Id(message.id.uuid()),
+            int(message.seq.get()),
+            opt_id(turn),
+            Param::Text(message.role.as_str()),
+            Param::Text(&message.content),
+            int(message.content_bytes),
+            Param::Text(message.status.as_str()),
+            Param::opt_text(details.as_deref()),
+            Param::Int(message.created_at.get()),
+        ],
+    )?;
+    one(conn, sql::SESSION_LAST_SEQ, &[Param::Int(session.0), int(message.seq.get())])
+}
+
+/// Text of a message that is kept in its own row; the rest goes into parts.
+const MESSAGE_ROW_BYTES_MAX: usize = 32 * 1024;
+
+fn message_size(conn: &mut dyn Conn, id: MessageId) -> Result<(i64, i64), StoreError> {
+    query_one(conn, sql::MESSAGE_SIZE, &[Param::Id(id.uuid())], |row| {
+        Ok((row.int(0)?, row.int(1)?))
+    })?
+    .ok_or(StoreError::Damaged("a message that was just read is gone"))
+}
+
+fn append_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(), StoreError> {
+    let (key, size) = message_size(conn, id)?;
+    let key = Param::Int(key);
+    if usize::try_from(size).is_ok_and(|size| size + text.len() <= MESSAGE_ROW_BYTES_MAX) {
+        let params = [key, Param::Text(text), int(text.len() as u64)];
+        return one(conn, sql::MESSAGE_APPEND, &params);
+    }
+    one(conn, sql::PART_INSERT, &[key, Param::Int(size), Param::Text(text)])?;
+    one(conn, sql::MESSAGE_GROW, &[key, int(text.len() as u64)])
+}
+
+fn replace_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(), StoreError> {
+    let (key, _) = message_size(conn, id)?;
+    let key = Param::Int(key);
+    conn.execute(sql::PARTS_DELETE, &[key])?;
+    one(conn, sql::MESSAGE_REPLACE, &[key, Param::Text(text), int(text.len() as u64)])
+}

@@ -1,0 +1,100 @@
+//! One small synchronous interface to a database connection, so that every statement and every
+//! conversion exists once.
+
+use uuid::Uuid;
+
+use super::error::StoreError;
+
+/// A value bound to a placeholder (`?1`, `?2`, …).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Param<'a> {
+    /// SQL NULL.
+    Null,
+    /// An integer.
+    Int(i64),
+    /// Text.
+    Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// The 16 bytes of an id.
+    Id(Uuid),
+}
+
+impl<'a> Param<'a> {
+    pub(super) fn opt_text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Null, Self::Text)
+    }
+}
+
+/// One row of an answer, read by column index.
+pub(super) trait Row {
+    /// Reads an integer.
+    fn int(&self, column: usize) -> Result<i64, StoreError>;
+    /// Reads text or NULL; the borrow ends with the row.
+    fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError>;
+    /// Reads bytes or NULL; the borrow ends with the row.
+    fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError>;
+
+    /// Reads text.
+    fn text(&self, column: usize) -> Result<&str, StoreError> {
+        self.opt_text(column)?.ok_or(StoreError::Damaged("NULL where text belongs"))
+    }
+
+    /// Reads a UUID or NULL.
+    fn opt_uuid(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
+        self.opt_bytes(column)?
+            .map(|bytes| Uuid::from_slice(bytes).map_err(|_| StoreError::Damaged("an id")))
+            .transpose()
+    }
+
+    /// Reads a UUID.
+    fn uuid(&self, column: usize) -> Result<Uuid, StoreError> {
+        self.opt_uuid(column)?.ok_or(StoreError::Damaged("NULL where an id belongs"))
+    }
+}
+
+/// What is done with each row of an answer.
+pub(super) type OnRow<'a> = &'a mut dyn FnMut(&dyn Row) -> Result<(), StoreError>;
+
+/// A connection to a database.
+pub(super) trait Conn {
+    /// Runs a statement; returns how many rows it changed.
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+    /// Runs a query and hands every row to `on_row`.
+    fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        on_row: OnRow<'_>,
+    ) -> Result<(), StoreError>;
+}
+
+/// Runs a query for at most one row.
+pub(super) fn query_one<T>(
+    conn: &mut dyn Conn,
+    sql: &'static str,
+    params: &[Param<'_>],
+    mut read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let mut found = None;
+    conn.query(sql, params, &mut |row| {
+        found = Some(read(row)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Runs a query and collects its rows.
+pub(super) fn query_all<T>(
+    conn: &mut dyn Conn,
+    sql: &'static str,
+    params: &[Param<'_>],
+    mut read: impl FnMut(&dyn Row) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = Vec::new();
+    conn.query(sql, params, &mut |row| {
+        rows.push(read(row)?);
+        Ok(())
+    })?;
+    Ok(rows)
+}

@@ -1,0 +1,250 @@
+//! What decisions and readers may ask for: point reads and bounded lists.
+
+use std::sync::Arc;
+
+use usher_shared::counter::MessageSeq;
+use usher_shared::id::{
+    AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UserId,
+};
+use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
+use usher_shared::prompt::cut_at_char;
+use uuid::Uuid;
+
+use super::conn::{Conn, Param, query_all, query_one};
+use super::error::StoreError;
+use super::{row, sql};
+use crate::domain::admission::Receipt;
+use crate::domain::entry::Entry;
+use crate::domain::message::Message;
+use crate::domain::session::{
+    Caller, IncarnationKey, OpenTurn, Session, SessionKey, Task, TaskKey, TurnPrompt,
+};
+use crate::domain::turn::TurnRecords;
+
+/// Reads inside one transaction: all of them see the same state.
+pub struct Reads<'a> {
+    conn: &'a mut dyn Conn,
+}
+
+/// Which part of a transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageBounds {
+    /// The newest messages.
+    Newest,
+    /// Messages before this one.
+    Before(MessageSeq),
+    /// Messages after this one.
+    After(MessageSeq),
+}
+
+/// A part of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Ascending.
+    pub messages: Vec<Message>,
+    /// Whether more exist in the direction that was asked for.
+    pub has_more: bool,
+}
+
+impl<'a> Reads<'a> {
+    pub(super) fn new(conn: &'a mut dyn Conn) -> Self {
+        Self { conn }
+    }
+
+    /// Returns the name of this database.
+    pub fn store_id(&mut self) -> Result<StoreId, StoreError> {
+        query_one(self.conn, sql::META_GET, &[Param::Text("store_id")], |row| {
+            Ok(row.text(0)?.to_owned())
+        })?
+        .and_then(|text| Uuid::try_parse(&text).ok())
+        .map(StoreId::from_uuid)
+        .ok_or(StoreError::Damaged("no store id"))
+    }
+
+    /// Returns the user that local connections act for.
+    pub fn first_user(&mut self) -> Result<Caller, StoreError> {
+        query_one(self.conn, sql::USER_FIRST, &[], |row| {
+            Ok(Caller { id: UserId::from_uuid(row.uuid(0)?), name: row.text(1)?.to_owned() })
+        })?
+        .ok_or(StoreError::Damaged("no user"))
+    }
+
+    /// Returns a task.
+    pub fn task(&mut self, id: TaskId) -> Result<Option<Task>, StoreError> {
+        query_one(self.conn, sql::TASK_BY_ID, &[Param::Id(id.uuid())], row::task)
+    }
+
+    /// Returns the task that a client's request made.
+    pub fn task_by_request(
+        &mut self,
+        owner: UserId,
+        request: &str,
+    ) -> Result<Option<Task>, StoreError> {
+        let params = [Param::Id(owner.uuid()), Param::Text(request)];
+        query_one(self.conn, sql::TASK_BY_REQUEST, &params, row::task)
+    }
+
+    /// Returns a user's tasks, newest first.
+    pub fn tasks(
+        &mut self,
+        owner: UserId,
+        include_archived: bool,
+    ) -> Result<Vec<Task>, StoreError> {
+        let params = [Param::Id(owner.uuid()), Param::Int(i64::from(include_archived))];
+        query_all(self.conn, sql::TASKS_OF_USER, &params, row::task)
+    }
+
+    /// Returns a session with its open turn.
+    pub fn session(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
+        query_one(self.conn, sql::SESSION_BY_ID, &[Param::Id(id.uuid())], row::session)
+    }
+
+    /// Returns the session that a client's request made in a task.
+    pub fn session_by_request(
+        &mut self,
+        task: TaskKey,
+        request: &str,
+    ) -> Result<Option<Session>, StoreError> {
+        let params = [Param::Int(task.0), Param::Text(request)];
+        query_one(self.conn, sql::SESSION_BY_REQUEST, &params, row::session)
+    }
+
+    /// Returns a task's sessions, oldest first.
+    pub fn sessions_of_task(&mut self, id: TaskId) -> Result<Vec<Session>, StoreError> {
+        query_all(self.conn, sql::SESSIONS_OF_TASK, &[Param::Id(id.uuid())], row::session)
+    }
+
+    /// Returns a user's sessions of tasks that are not archived, newest first.
+    pub fn sessions_of_user(&mut self, id: UserId) -> Result<Vec<Session>, StoreError> {
+        query_all(self.conn, sql::SESSIONS_OF_USER, &[Param::Id(id.uuid())], row::session)
+    }
+
+    /// Returns the sessions with an open turn.
+    pub fn sessions_with_open_turn(&mut self) -> Result<Vec<Session>, StoreError> {
+        query_all(self.conn, sql::SESSIONS_WITH_OPEN_TURN, &[], row::session)
+    }
+
+    /// Returns the sessions that may have a head to start.
+    pub fn sessions_waiting(&mut self) -> Result<Vec<SessionId>, StoreError> {
+        query_all(self.conn, sql::SESSIONS_WAITING, &[], |row| {
+            Ok(SessionId::from_uuid(row.uuid(0)?))
+        })
+    }
+
+    /// Returns the proof of an admission.
+    pub fn receipt(
+        &mut self,
+        incarnation: IncarnationKey,
+        id: &AdmissionId,
+    ) -> Result<Option<Receipt>, StoreError> {
+        let params = [Param::Int(incarnation.0), Param::Text(id.as_str())];
+        query_one(self.conn, sql::RECEIPT_GET, &params, |row| row::receipt(row, id))
+    }
+
+    /// Returns the visible entries in order.
+    pub fn visible_entries(&mut self, session: SessionKey) -> Result<Vec<Entry>, StoreError> {
+        query_all(self.conn, sql::ENTRIES_VISIBLE, &[Param::Int(session.0)], row::entry)
+    }
+
+    /// Returns the names of the visible entries in order.
+    pub fn visible_ids(&mut self, session: SessionKey) -> Result<Vec<EntryId>, StoreError> {
+        query_all(self.conn, sql::ENTRY_IDS_VISIBLE, &[Param::Int(session.0)], |row| {
+            Ok(EntryId::from_uuid(row.uuid(0)?))
+        })
+    }
+
+    /// Returns the first visible entry.
+    pub fn head(&mut self, session: SessionKey) -> Result<Option<Entry>, StoreError> {
+        query_one(self.conn, sql::ENTRY_HEAD, &[Param::Int(session.0)], row::entry)
+    }
+
+    /// Returns a stored entry of a session, reserved or not.
+    pub fn entry(&mut self, session: SessionKey, id: EntryId) -> Result<Option<Entry>, StoreError> {
+        let params = [Param::Int(session.0), Param::Id(id.uuid())];
+        query_one(self.conn, sql::ENTRY_BY_ID, &params, row::entry)
+    }
+
+    /// Returns what is stored of a session's open turn.
+    pub fn turn_records(
+        &mut self,
+        session: &Session,
+        turn: &OpenTurn,
+    ) -> Result<TurnRecords, StoreError> {
+        let (entry, prompt) = match turn.prompt {
+            TurnPrompt::Entry(id) => (self.entry(session.key, id)?, None),
+            TurnPrompt::Message(id) => (None, self.message(session, id)?),
+        };
+        let params = [Param::Int(session.key.0), Param::Id(turn.id.uuid())];
+        let streaming = self.messages(sql::MESSAGES_STREAMING, &params, session.id)?;
+        Ok(TurnRecords { entry, prompt, streaming })
+    }
+
+    /// Returns a message.
+    pub fn message(
+        &mut self,
+        session: &Session,
+        id: MessageId,
+    ) -> Result<Option<Message>, StoreError> {
+        let params = [Param::Int(session.key.0), Param::Id(id.uuid())];
+        Ok(self.messages(sql::MESSAGE_BY_ID, &params, session.id)?.pop())
+    }
+
+    /// Returns the prompt of a turn, if it is in the transcript.
+    pub fn prompt_of_turn(
+        &mut self,
+        session: &Session,
+        turn: TurnId,
+    ) -> Result<Option<Message>, StoreError> {
+        let params = [Param::Int(session.key.0), Param::Id(turn.uuid())];
+        Ok(self.messages(sql::MESSAGE_PROMPT_OF_TURN, &params, session.id)?.pop())
+    }
+
+    /// Returns a part of a transcript.
+    pub fn page(
+        &mut self,
+        session: &Session,
+        bounds: PageBounds,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let (statement, seq) = match bounds {
+            PageBounds::Newest => (sql::MESSAGES_BEFORE, session.last_seq.next()),
+            PageBounds::Before(seq) => (sql::MESSAGES_BEFORE, seq),
+            PageBounds::After(seq) => (sql::MESSAGES_AFTER, seq),
+        };
+        let params = [
+            Param::Int(session.key.0),
+            Param::Int(i64::try_from(seq.get()).unwrap_or(i64::MAX)),
+            Param::Int(i64::from(limit) + 1),
+        ];
+        let mut messages = self.messages(statement, &params, session.id)?;
+        let has_more = messages.len() > limit as usize;
+        messages.truncate(limit as usize);
+        messages.sort_by_key(|message| message.seq);
+        Ok(Page { messages, has_more })
+    }
+
+    /// Runs a query for messages, each with as much of its text as lists show.
+    fn messages(
+        &mut self,
+        statement: &'static str,
+        params: &[Param<'_>],
+        session_id: SessionId,
+    ) -> Result<Vec<Message>, StoreError> {
+        let found = query_all(self.conn, statement, params, |row| row::message(row, session_id))?;
+        found.into_iter().map(|(key, message)| self.with_parts(key, message)).collect()
+    }
+
+    fn with_parts(&mut self, key: i64, mut message: Message) -> Result<Message, StoreError> {
+        if message.content.len() as u64 == message.content_bytes {
+            return Ok(message);
+        }
+        let mut content = message.content.to_string();
+        let params = [Param::Int(key), Param::Int(MESSAGE_CONTENT_BYTES_MAX as i64)];
+        self.conn.query(sql::PARTS_FROM, &params, &mut |row| {
+            content.push_str(row.text(1)?);
+            Ok(())
+        })?;
+        message.content = Arc::from(cut_at_char(&content, MESSAGE_CONTENT_BYTES_MAX));
+        Ok(message)
+    }
+}

@@ -1,0 +1,188 @@
+//! Every statement, once, in the SQL that SQLite and PostgreSQL share. Placeholders are `?1`, `?2`
+//! and so on.
+
+macro_rules! session_columns {
+    () => {
+        "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, t.archived, t.workspace_dir, s.agent, \
+         s.model, s.mode, s.title, s.created_at, s.last_seq, s.queue_revision, s.queue_stored, \
+         s.next_position, s.auto_run_off, \
+         o.id, o.stage, o.stop_asked, o.entry_id, o.message_id, o.started_at"
+    };
+}
+macro_rules! from_sessions {
+    () => {
+        " FROM sessions s JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key \
+         JOIN session_incarnations i ON i.key = s.incarnation_key \
+         LEFT JOIN turns o ON o.session_key = s.key AND o.ended_at IS NULL "
+    };
+}
+macro_rules! task_columns {
+    () => {
+        "t.key, t.id, u.id, u.name, t.title, t.kind, t.workspace_dir, t.agent, t.archived, \
+         t.created_at, \
+         (SELECT COALESCE(SUM(q.queue_stored), 0) FROM sessions q WHERE q.task_key = t.key) \
+         FROM tasks t JOIN users u ON u.key = t.owner_key "
+    };
+}
+macro_rules! entry_columns {
+    () => {
+        "id, position, content, model, plan_mode, provenance, queued_at, sender_kind, sender_id, \
+         sender_name, revision, turn_id"
+    };
+}
+macro_rules! visible {
+    () => {
+        " FROM queue_entries WHERE session_key = ?1 AND undo_id IS NULL AND turn_id IS NULL "
+    };
+}
+macro_rules! message_columns {
+    () => {
+        "m.id, i.id, m.seq, m.turn_id, m.role, m.content, m.content_bytes, m.status, m.details, \
+         m.created_at, m.key \
+         FROM messages m JOIN session_incarnations i ON i.key = m.incarnation_key "
+    };
+}
+
+pub(super) const META_GET: &str = "SELECT value FROM meta WHERE name = ?1";
+pub(super) const META_SET: &str =
+    "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+pub(super) const META_REPLACE: &str = "UPDATE meta SET value = ?2 WHERE name = ?1";
+
+pub(super) const USER_FIRST: &str = "SELECT id, name FROM users ORDER BY key LIMIT 1";
+pub(super) const USER_INSERT: &str =
+    "INSERT INTO users (id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+
+pub(super) const TASK_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
+pub(super) const TASK_BY_REQUEST: &str =
+    concat!("SELECT ", task_columns!(), "WHERE u.id = ?1 AND t.client_request_id = ?2");
+pub(super) const TASKS_OF_USER: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    "WHERE u.id = ?1 AND (t.archived = 0 OR ?2 = 1) ORDER BY t.key DESC"
+);
+pub(super) const TASK_INSERT: &str = "INSERT INTO tasks \
+    (id, owner_key, title, kind, workspace_dir, agent, client_request_id, created_at) \
+    VALUES (?1, (SELECT key FROM users WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8)";
+
+pub(super) const SESSION_BY_ID: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE s.id = ?1");
+pub(super) const SESSION_BY_REQUEST: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    from_sessions!(),
+    "WHERE s.task_key = ?1 AND s.client_request_id = ?2"
+);
+pub(super) const SESSIONS_OF_TASK: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE t.id = ?1 ORDER BY s.key");
+pub(super) const SESSIONS_OF_USER: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    from_sessions!(),
+    "WHERE u.id = ?1 AND t.archived = 0 ORDER BY s.key DESC"
+);
+/// Sessions whose turn a stopped server left open.
+pub(super) const SESSIONS_WITH_OPEN_TURN: &str = concat!(
+    "SELECT ",
+    session_columns!(),
+    from_sessions!(),
+    "WHERE o.id IS NOT NULL ORDER BY s.key"
+);
+/// Sessions that may have a head to start: the regular pass tries each.
+pub(super) const SESSIONS_WAITING: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key \
+    WHERE s.queue_stored > 0 AND s.auto_run_off IS NULL AND t.archived = 0 AND NOT EXISTS \
+    (SELECT 1 FROM turns o WHERE o.session_key = s.key AND o.ended_at IS NULL) ORDER BY s.key";
+pub(super) const INCARNATION_INSERT: &str =
+    "INSERT INTO session_incarnations (id, session_key) VALUES (?1, 0)";
+pub(super) const SESSION_INSERT: &str = "INSERT INTO sessions \
+    (id, task_key, incarnation_key, agent, model, title, client_request_id, created_at) VALUES \
+    (?1, (SELECT key FROM tasks WHERE id = ?2), \
+     (SELECT key FROM session_incarnations WHERE id = ?3), ?4, ?5, ?6, ?7, ?8)";
+pub(super) const INCARNATION_ATTACH: &str = "UPDATE session_incarnations \
+    SET session_key = (SELECT key FROM sessions WHERE id = ?2) WHERE id = ?1";
+pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, queue_stored = ?3, \
+    next_position = ?4, auto_run_off = ?5 WHERE key = ?1";
+
+pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
+    (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
+     sender_id, sender_name, revision) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+pub(super) const ENTRIES_VISIBLE: &str =
+    concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position");
+pub(super) const ENTRY_HEAD: &str =
+    concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position LIMIT 1");
+pub(super) const ENTRY_IDS_VISIBLE: &str = concat!("SELECT id", visible!(), "ORDER BY position");
+pub(super) const ENTRY_BY_ID: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM queue_entries WHERE id = ?2 AND session_key = ?1 AND undo_id IS NULL"
+);
+pub(super) const ENTRY_RESERVE: &str = "UPDATE queue_entries SET turn_id = ?2 WHERE id = ?1";
+pub(super) const ENTRY_RELEASE: &str = "UPDATE queue_entries SET turn_id = NULL WHERE id = ?1";
+pub(super) const ENTRY_DELETE: &str = "DELETE FROM queue_entries WHERE id = ?1";
+pub(super) const ENTRY_REMOVE: &str =
+    "UPDATE queue_entries SET undo_id = ?2, removed_at = ?3 WHERE id = ?1";
+pub(super) const ENTRIES_PURGE: &str =
+    "DELETE FROM queue_entries WHERE undo_id IS NOT NULL AND removed_at < ?1";
+
+pub(super) const RECEIPT_GET: &str = "SELECT fingerprint, entry_id, outcome, queue_revision, \
+    position, content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
+    sender_id, sender_name, entry_revision FROM queue_admission_receipts \
+    WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
+    (incarnation_key, client_queue_id, fingerprint, entry_id, outcome, queue_revision, position, \
+     content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
+     sender_id, sender_name, entry_revision) VALUES \
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+
+pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
+    (session_key, id, stage, stop_asked, entry_id, message_id, started_at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+pub(super) const TURN_SET: &str = "UPDATE turns SET stage = ?2, stop_asked = ?3, \
+    entry_id = ?4, message_id = ?5 WHERE id = ?1 AND ended_at IS NULL";
+pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, ended_at = ?4 \
+    WHERE id = ?1 AND ended_at IS NULL";
+
+pub(super) const MESSAGE_INSERT: &str = "INSERT INTO messages \
+    (session_key, incarnation_key, id, seq, turn_id, role, content, content_bytes, status, details, \
+     created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+pub(super) const SESSION_LAST_SEQ: &str = "UPDATE sessions SET last_seq = ?2 WHERE key = ?1";
+pub(super) const MESSAGE_BY_ID: &str =
+    concat!("SELECT ", message_columns!(), "WHERE m.session_key = ?1 AND m.id = ?2");
+pub(super) const MESSAGE_PROMPT_OF_TURN: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    "WHERE m.session_key = ?1 AND m.turn_id = ?2 AND m.role = 'user'"
+);
+pub(super) const MESSAGES_STREAMING: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    "WHERE m.session_key = ?1 AND m.turn_id = ?2 AND m.status = 'streaming' ORDER BY m.seq"
+);
+pub(super) const MESSAGES_BEFORE: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    "WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3"
+);
+pub(super) const MESSAGES_AFTER: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    "WHERE m.session_key = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
+);
+pub(super) const MESSAGE_SIZE: &str = "SELECT key, content_bytes FROM messages WHERE id = ?1";
+pub(super) const MESSAGE_APPEND: &str = "UPDATE messages \
+    SET content = content || ?2, content_bytes = content_bytes + ?3 WHERE key = ?1";
+pub(super) const MESSAGE_GROW: &str =
+    "UPDATE messages SET content_bytes = content_bytes + ?2 WHERE key = ?1";
+pub(super) const MESSAGE_REPLACE: &str =
+    "UPDATE messages SET content = ?2, content_bytes = ?3 WHERE key = ?1";
+pub(super) const PART_INSERT: &str =
+    "INSERT INTO message_parts (message_key, start_byte, content) VALUES (?1, ?2, ?3)";
+pub(super) const PARTS_DELETE: &str = "DELETE FROM message_parts WHERE message_key = ?1";
+pub(super) const PARTS_FROM: &str = "SELECT start_byte, content FROM message_parts \
+    WHERE message_key = ?1 AND start_byte < ?2 ORDER BY start_byte";
+pub(super) const MESSAGE_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1";
+pub(super) const MESSAGE_TURN: &str = "UPDATE messages SET turn_id = ?2 WHERE id = ?1";
+pub(super) const MESSAGES_SETTLE: &str =
+    "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
+pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";

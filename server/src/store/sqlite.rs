@@ -1,0 +1,186 @@
+//! SQLite: opening a database safely, and its connection.
+//!
+//! Every connection is set up alike: WAL, `synchronous=FULL`, no automatic checkpoints. An opened
+//! file that is no database of ours is left exactly as it is.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rusqlite::hooks::Wal;
+use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
+
+use super::conn::{Conn, OnRow, Param, Row};
+use super::error::StoreError;
+use super::migrate;
+
+/// Older versions can lose a commit when a checkpoint races with a write (the "WAL reset" bug).
+const OLDEST_SAFE_VERSION: i32 = 3_051_003;
+/// Statements kept prepared; more than the program has.
+const STATEMENTS_MAX: usize = 128;
+/// How long a statement waits for another process that holds a lock.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// How writes reach the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Every commit is synced before it is answered.
+    Full,
+    /// Nothing is synced: only to show that the durability tests would notice.
+    #[cfg(feature = "stop-points")]
+    Off,
+}
+
+/// Opens the database for writing and brings its schema up to date.
+pub(super) fn open_writer(path: &Path, sync: Sync) -> Result<Sqlite, StoreError> {
+    let mut sqlite = open_read_write(path, sync)?;
+    let wal_pages = Arc::clone(&sqlite.wal_pages);
+    let note = move |_: &mut Wal, pages: std::ffi::c_int| {
+        wal_pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    };
+    sqlite.conn.wal_hook(Some(note)).map_err(store_error)?;
+    let transaction = sqlite
+        .conn
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(store_error)?;
+    migrate::migrate(&transaction)?;
+    transaction.commit().map_err(store_error)?;
+    Ok(sqlite)
+}
+
+/// Opens the database for writing and checks what must hold on every such connection.
+pub(super) fn open_read_write(path: &Path, sync: Sync) -> Result<Sqlite, StoreError> {
+    if rusqlite::version_number() < OLDEST_SAFE_VERSION {
+        return Err(StoreError::Database(format!("SQLite {} is too old", rusqlite::version())));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let sqlite = Sqlite::open(path, flags, 64 * 1024)?;
+    let mode: String = sqlite
+        .conn
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(store_error)?;
+    if mode != "wal" {
+        return Err(StoreError::Database(format!("journal mode is {mode}, not wal")));
+    }
+    let level = match sync {
+        Sync::Full => "FULL",
+        #[cfg(feature = "stop-points")]
+        Sync::Off => "OFF",
+    };
+    sqlite.conn.pragma_update(None, "synchronous", level).map_err(store_error)?;
+    Ok(sqlite)
+}
+
+/// Opens the database for reading only.
+pub(super) fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Sqlite::open(path, flags, 4 * 1024)
+}
+
+/// A connection to an SQLite database.
+pub(super) struct Sqlite {
+    pub(super) conn: Connection,
+    wal_pages: Arc<AtomicU32>,
+}
+
+impl Sqlite {
+    fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> Result<Self, StoreError> {
+        let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
+        conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        conn.busy_timeout(BUSY_WAIT).map_err(store_error)?;
+        for (name, value) in [("cache_size", -cache_kib), ("wal_autocheckpoint", 0)] {
+            conn.pragma_update(None, name, value).map_err(store_error)?;
+        }
+        conn.pragma_update(None, "temp_store", "MEMORY").map_err(store_error)?;
+        conn.pragma_update(None, "foreign_keys", "ON").map_err(store_error)?;
+        Ok(Self { conn, wal_pages: Arc::default() })
+    }
+
+    /// Returns how many pages the write-ahead log had after the newest commit.
+    pub(super) fn wal_pages(&self) -> u32 {
+        self.wal_pages.load(Ordering::Relaxed)
+    }
+
+    /// Runs a statement without parameters or answer.
+    pub(super) fn run(&self, sql: &'static str) -> Result<(), StoreError> {
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.raw_execute().map(drop))
+            .map_err(store_error)
+    }
+}
+
+/// Sorts an error of SQLite by what it means for the transaction.
+pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+    let rusqlite::Error::SqliteFailure(failure, _) = &error else {
+        return StoreError::Database(error.to_string());
+    };
+    let code = failure.extended_code;
+    match failure.code {
+        rusqlite::ErrorCode::DiskFull => StoreError::Full,
+        rusqlite::ErrorCode::ReadOnly => StoreError::ReadOnly,
+        rusqlite::ErrorCode::SystemIoFailure => {
+            StoreError::Io(format!("{} ({code})", ffi::code_to_str(code)))
+        }
+        _ => StoreError::Database(format!("{} ({code})", ffi::code_to_str(code))),
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Null => ToSqlOutput::Owned(Value::Null),
+            Self::Int(value) => ToSqlOutput::Owned(Value::Integer(*value)),
+            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Self::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+            Self::Id(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.as_bytes())),
+        })
+    }
+}
+
+impl Conn for Sqlite {
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(store_error)?;
+        Ok(changed as u64)
+    }
+
+    fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        on_row: OnRow<'_>,
+    ) -> Result<(), StoreError> {
+        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            on_row(row)?;
+        }
+        Ok(())
+    }
+}
+
+impl Row for rusqlite::Row<'_> {
+    fn int(&self, column: usize) -> Result<i64, StoreError> {
+        self.get(column).map_err(|_| StoreError::Damaged("not an integer"))
+    }
+
+    fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        match self.get_ref(column).map_err(store_error)? {
+            ValueRef::Null => Ok(None),
+            value => value.as_str().map(Some).map_err(|_| StoreError::Damaged("not text")),
+        }
+    }
+
+    fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        match self.get_ref(column).map_err(store_error)? {
+            ValueRef::Null => Ok(None),
+            value => value.as_blob().map(Some).map_err(|_| StoreError::Damaged("not bytes")),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The writer: one thread that owns the write connection and commits in groups.
+//!
+//! It takes every waiting job, opens one transaction, gives each job a savepoint of its own,
+//! commits once, and only then publishes the events and answers the jobs, in order. So one
+//! connection waits for exactly one sync per admission, and many share it.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tracing::{error, info, warn};
+use usher_shared::id::SessionId;
+
+use super::conn::Conn;
+use super::error::{StoreError, TransactError};
+use super::reads::Reads;
+use super::sqlite::{self, Sqlite, Sync};
+use super::{apply, sql};
+use crate::domain::{Decision, Event};
+use crate::stop;
+
+/// Jobs waiting for the writer; more wait in their senders.
+const JOBS_MAX: usize = 1_024;
+/// Jobs of one commit.
+const BATCH_MAX: usize = 256;
+/// Read-only connections.
+const READERS: usize = 2;
+/// A checkpoint is asked for every so many pages of the write-ahead log (16 MiB).
+const CHECKPOINT_PAGES: u32 = 4_096;
+/// The writer itself restarts a log that grew to this (64 MiB), whatever readers do.
+const WAL_PAGES_MAX: u32 = 16_384;
+
+/// Is told what happened, in commit order, by the writer's thread. Must not wait.
+pub trait EventSink: Send + std::marker::Sync + 'static {
+    /// Takes one event.
+    fn publish(&self, session: SessionId, event: Event);
+}
+
+/// The store of one data directory. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    jobs: mpsc::Sender<Box<dyn Job>>,
+    readers: Mutex<Vec<Sqlite>>,
+    reader_free: Arc<Semaphore>,
+    /// Held as long as the store lives, so that a second server cannot open the directory.
+    _lock: File,
+}
+
+/// Where the store's files are.
+#[derive(Clone, Debug)]
+pub struct StoreFiles {
+    /// The database.
+    pub database: PathBuf,
+    /// Locked while a server uses the directory.
+    pub lock: PathBuf,
+}
+
+impl StoreFiles {
+    /// Names the files of a data directory.
+    pub fn of(data_dir: &Path) -> Self {
+        Self { database: data_dir.join("usher.db"), lock: data_dir.join("usherd.lock") }
+    }
+}
+
+impl Store {
+    /// Opens (or makes) the database of a data directory and starts its writer. `user_name` names
+    /// the first user of a new database.
+    ///
+    /// # Errors
+    /// If another process uses the directory, or the database cannot be used; nothing is deleted
+    /// or rewritten then.
+    pub fn open(
+        files: &StoreFiles,
+        user_name: &str,
+        sync: Sync,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<Self, StoreError> {
+        let lock = lock(&files.lock)?;
+        let mut writer = sqlite::open_writer(&files.database, sync)?;
+        add_first_user(&mut writer, user_name)?;
+        let readers: Result<Vec<_>, _> =
+            (0..READERS).map(|_| sqlite::open_reader(&files.database)).collect();
+        let (jobs, waiting) = mpsc::channel(JOBS_MAX);
+        let checkpointer = Checkpointer::start(&files.database, sync)?;
+        let reopen = {
+            let path = files.database.clone();
+            move || sqlite::open_writer(&path, sync)
+        };
+        thread::Builder::new()
+            .name("usher-writer".to_owned())
+            .spawn(move || write_loop(writer, waiting, &*sink, &checkpointer, &reopen))
+            .map_err(|error| StoreError::Io(error.to_string()))?;
+        let shared = Shared {
+            jobs,
+            readers: Mutex::new(readers?),
+            reader_free: Arc::new(Semaphore::new(READERS)),
+            _lock: lock,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
+    /// returns its reply after the commit. Dropping the future does not undo anything.
+    pub async fn transact<T, E>(
+        &self,
+        operation: impl FnOnce(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
+    ) -> Result<T, TransactError<E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (done, reply) = oneshot::channel();
+        let job = TypedJob { operation: Some(operation), done: Some(done), result: None };
+        if self.shared.jobs.send(Box::new(job)).await.is_err() {
+            return Err(TransactError::NotStored(StoreError::Closed));
+        }
+        reply.await.unwrap_or_else(|_| Err(TransactError::Unknown("writer stopped".to_owned())))
+    }
+
+    /// Runs `query` over one consistent committed state.
+    pub async fn read<T, E>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.shared.reader_free).acquire_owned().await;
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || {
+            let _permit = permit.map_err(|_| StoreError::Closed)?;
+            let reader = readers(&shared).pop();
+            let mut reader = reader.ok_or(StoreError::Closed)?;
+            let result = read_in_transaction(&mut reader, query);
+            readers(&shared).push(reader);
+            result
+        });
+        read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+fn readers(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
+    shared.readers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_in_transaction<T, E: From<StoreError>>(
+    reader: &mut Sqlite,
+    query: impl FnOnce(&mut Reads<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    reader.run("BEGIN")?;
+    let result = query(&mut Reads::new(reader));
+    reader.run("COMMIT")?;
+    result
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let io = |error: std::io::Error| StoreError::Io(format!("{}: {error}", path.display()));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.display().to_string())),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+fn add_first_user(writer: &mut Sqlite, name: &str) -> Result<(), StoreError> {
+    if Reads::new(writer).first_user().is_ok() {
+        return Ok(());
+    }
+    let id = uuid::Uuid::now_v7();
+    let params = [super::conn::Param::Id(id), super::conn::Param::Text(name)];
+    writer.execute(sql::USER_INSERT, &params).map(drop)
+}
+
+/// What the writer does for one caller.
+trait Job: Send {
+    /// Reads, decides and writes; keeps the reply until [`Job::answer`]. A decision that does not
+    /// fit the rows is undone alone; an error means that the whole transaction cannot go on.
+    fn run(
+        &mut self,
+        writer: &mut Sqlite,
+        events: &mut Vec<(SessionId, Event)>,
+    ) -> Result<(), StoreError>;
+    /// Gives the caller what [`Job::run`] came to, or why the commit failed.
+    fn answer(self: Box<Self>, commit: &Commit);
+}
+
+/// What became of a group's commit.
+enum Commit {
+    Durable,
+    NotStored(fn() -> StoreError),
+    Unknown(String),
+}
+
+struct TypedJob<T, E, F> {
+    operation: Option<F>,
+    done: Option<oneshot::Sender<Result<T, TransactError<E>>>>,
+    result: Option<Result<T, E>>,
+}
+
+impl<T, E, F> Job for TypedJob<T, E, F>
+where
+    T: Send,
+    E: From<StoreError> + Send,
+    F: FnOnce(&mut Reads<'_>) -> Result<Decision<T>, E> + Send,
+{
+    fn run(
+        &mut self,
+        writer: &mut Sqlite,
+        events: &mut Vec<(SessionId, Event)>,
+    ) -> Result<(), StoreError> {
+        let operation = self.operation.take().expect("a job runs once");
+        match operation(&mut Reads::new(writer)) {
+            Err(refusal) => self.result = Some(Err(refusal)),
+            Ok(decision) => match write(writer, &decision) {
+                Ok(()) => {
+                    events.extend(decision.events);
+                    self.result = Some(Ok(decision.reply));
+                }
+                Err(error @ (StoreError::Damaged(_) | StoreError::Database(_)))
+                    if !writer.conn.is_autocommit() =>
+                {
+                    error!(%error, "a decision does not fit its rows");
+                    writer.run("ROLLBACK TO job")?;
+                    writer.run("RELEASE job")?;
+                    self.result = Some(Err(error.into()));
+                }
+                Err(error) => return Err(error),
+            },
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, commit: &Commit) {
+        let Some(done) = self.done else { return };
+        let answer = match (self.result, commit) {
+            // A refusal wrote nothing: it stands whatever became of the others' commit.
+            (Some(Err(refusal)), _) => Err(TransactError::Refused(refusal)),
+            (Some(Ok(reply)), Commit::Durable) => Ok(reply),
+            (_, Commit::Unknown(why)) => Err(TransactError::Unknown(why.clone())),
+            (_, Commit::NotStored(error)) => Err(TransactError::NotStored(error())),
+            (None, Commit::Durable) => Err(TransactError::NotStored(StoreError::Closed)),
+        };
+        // The caller may have gone; its effect stands.
+        drop(done.send(answer));
+    }
+}
+
+/// Writes a decision as one unit within the group's transaction.
+fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreError> {
+    if decision.changes.is_empty() {
+        return Ok(());
+    }
+    writer.run("SAVEPOINT job")?;
+    decision.changes.iter().try_for_each(|change| apply::apply(writer, change))?;
+    writer.run("RELEASE job")
+}
+
+fn write_loop(
+    mut writer: Sqlite,
+    mut waiting: mpsc::Receiver<Box<dyn Job>>,
+    sink: &dyn EventSink,
+    checkpointer: &Checkpointer,
+    reopen: &dyn Fn() -> Result<Sqlite, StoreError>,
+) {
+    let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
+    let mut checkpoint_asked_at = 0;
+    while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
+        let mut events = Vec::new();
+        let commit = commit_group(&mut writer, &mut batch, &mut events);
+        if matches!(commit, Commit::Durable) {
+            stop::point("after_commit");
+            for (session, event) in events {
+                sink.publish(session, event);
+            }
+        }
+        for job in batch.drain(..) {
+            job.answer(&commit);
+        }
+        if let Commit::Unknown(why) = commit {
+            error!(%why, "commit failed; reopening the database");
+            match reopen() {
+                Ok(fresh) => writer = fresh,
+                Err(error) => error!(%error, "the database cannot be reopened yet"),
+            }
+        }
+        let pages = writer.wal_pages();
+        if pages >= WAL_PAGES_MAX {
+            restart_log(&writer);
+            checkpoint_asked_at = 0;
+        } else if pages < checkpoint_asked_at {
+            checkpoint_asked_at = 0;
+        } else if pages >= checkpoint_asked_at + CHECKPOINT_PAGES {
+            checkpointer.ask();
+            checkpoint_asked_at = pages;
+        }
+    }
+    info!("writer stopped");
+}
+
+/// Runs the jobs of a group and commits them.
+fn commit_group(
+    writer: &mut Sqlite,
+    batch: &mut [Box<dyn Job>],
+    events: &mut Vec<(SessionId, Event)>,
+) -> Commit {
+    let run = (|| {
+        writer.run("BEGIN IMMEDIATE")?;
+        batch.iter_mut().try_for_each(|job| job.run(writer, events))
+    })();
+    if let Err(error) = run {
+        warn!(%error, "group not stored");
+        roll_back(writer);
+        return Commit::NotStored(same_kind(&error));
+    }
+    stop::point("before_commit");
+    match writer.run("COMMIT") {
+        Ok(()) => Commit::Durable,
+        // No room for the log: the commit record cannot be there.
+        Err(error @ (StoreError::Full | StoreError::ReadOnly)) => {
+            warn!(%error, "group not stored");
+            roll_back(writer);
+            Commit::NotStored(same_kind(&error))
+        }
+        Err(error) => {
+            roll_back(writer);
+            Commit::Unknown(error.to_string())
+        }
+    }
+}
+
+/// Every job of a failed group gets an error of its own.
+fn same_kind(error: &StoreError) -> fn() -> StoreError {
+    match error {
+        StoreError::Full => || StoreError::Full,
+        StoreError::ReadOnly => || StoreError::ReadOnly,
+        StoreError::Damaged(_) => || StoreError::Damaged("a row"),
+        StoreError::Io(_)
+        | StoreError::Closed
+        | StoreError::Database(_)
+        | StoreError::Locked(_)
+        | StoreError::Newer { .. } => {
+            || StoreError::Io("the group could not be written".to_owned())
+        }
+    }
+}
+
+fn roll_back(writer: &Sqlite) {
+    // Some errors roll back by themselves.
+    if !writer.conn.is_autocommit()
+        && let Err(error) = writer.run("ROLLBACK")
+    {
+        error!(%error, "rollback failed");
+    }
+}
+
+fn restart_log(writer: &Sqlite) {
+    if let Err(error) = checkpoint(writer, "PRAGMA wal_checkpoint(RESTART)") {
+        warn!(%error, "the log could not be restarted");
+    }
+}
+
+fn checkpoint(conn: &Sqlite, pragma: &'static str) -> Result<(), StoreError> {
+    conn.conn.query_row(pragma, [], |_| Ok(())).map_err(sqlite::store_error)
+}
+
+/// Copies the write-ahead log into the database on a thread and connection of its own, so that no
+/// commit waits for it.
+struct Checkpointer {
+    ask: std::sync::mpsc::SyncSender<()>,
+}
+
+impl Checkpointer {
+    fn start(database: &Path, sync: Sync) -> Result<Self, StoreError> {
+        let conn = sqlite::open_read_write(database, sync)?;
+        let (ask, asked) = std::sync::mpsc::sync_channel(1);
+        thread::Builder::new()
+            .name("usher-checkpoint".to_owned())
+            .spawn(move || {
+                while asked.recv().is_ok() {
+                    if let Err(error) = checkpoint(&conn, "PRAGMA wal_checkpoint(PASSIVE)") {
+                        warn!(%error, "checkpoint failed");
+                    }
+                }
+            })
+            .map_err(|error| StoreError::Io(error.to_string()))?;
+        Ok(Self { ask })
+    }
+
+    fn ask(&self) {
+        if self.ask.try_send(()).is_err() {
+            // One is asked for already.
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A user's home for one test: every file the programs write is in here.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tempfile::TempDir;
+
+/// A throw-away home directory. Kept, and named, when the test fails.
+pub struct Home {
+    directory: Option<TempDir>,
+    root: PathBuf,
+}
+
+impl Home {
+    /// Makes an empty one.
+    pub fn new() -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("usher-")
+            .tempdir()
+            .expect("a temporary directory can be made");
+        let root = directory.path().to_owned();
+        for name in ["data", "run", "config", "state", "work"] {
+            fs::create_dir(root.join(name)).expect("an empty directory takes folders");
+        }
+        Self { directory: Some(directory), root }
+    }
+
+    /// Returns the path of `name` in here.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Returns the environment of a program that lives here: nothing of the developer's own.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut environment: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), path),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("USER".into(), "tester".into()),
+            ("TERM".into(), "xterm-256color".into()),
+        ];
+        for (name, place) in [
+            ("HOME", ""),
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_RUNTIME_DIR", "run"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_STATE_HOME", "state"),
+        ] {
+            environment.push((name.into(), self.path(place).into_os_string()));
+        }
+        environment
+    }
+
+    /// Returns what a file in here holds; empty if there is none.
+    pub fn read(&self, name: &str) -> String {
+        let bytes = fs::read(self.path(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if thread::panicking()
+            && let Some(directory) = self.directory.take()
+        {
+            report_kept(&directory.keep());
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "test output is where a failure is explained")]
+fn report_kept(root: &Path) {
+    eprintln!("files of the failed test are kept in {}", root.display());
+}

@@ -1,0 +1,184 @@
+//! A terminal for the real `usher`: a pseudo-terminal whose output is read into a virtual screen.
+
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::cli::UserHome;
+use crate::{PATIENCE, binaries};
+
+/// A running `usher` in a terminal.
+pub struct Terminal {
+    master: Option<Box<dyn MasterPty + Send>>,
+    keyboard: Option<Box<dyn Write + Send>>,
+    child: Box<dyn Child + Send + Sync>,
+    output: Arc<Output>,
+}
+
+struct Output {
+    state: Mutex<Seen>,
+    changed: Condvar,
+}
+
+struct Seen {
+    parser: vt100::Parser,
+    bytes: Vec<u8>,
+    open: bool,
+}
+
+impl Terminal {
+    /// Opens a terminal of this size and runs `usher` in it.
+    pub fn open(user: &UserHome, columns: u16, rows: u16, args: &[&str]) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("the system has pseudo-terminals");
+        let mut command = CommandBuilder::new(binaries::usher());
+        command.args(args);
+        command.cwd(user.home().path("work"));
+        command.env_clear();
+        for (name, value) in user.home().environment() {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).expect("the built program runs");
+        drop(pair.slave);
+        let output = Arc::new(Output {
+            state: Mutex::new(Seen {
+                parser: vt100::Parser::new(cells(rows), cells(columns), 0),
+                bytes: Vec::new(),
+                open: true,
+            }),
+            changed: Condvar::new(),
+        });
+        let reader = pair.master.try_clone_reader().expect("a terminal can be read");
+        let keyboard = pair.master.take_writer().expect("a terminal can be written");
+        let written = Arc::clone(&output);
+        thread::spawn(move || written.read_all(reader));
+        Self { master: Some(pair.master), keyboard: Some(keyboard), child, output }
+    }
+
+    /// Types keys, as bytes of a terminal.
+    pub fn type_keys(&mut self, keys: &str) {
+        let keyboard = self.keyboard.as_mut().expect("the terminal is open");
+        keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
+        keyboard.flush().expect("the terminal takes keys");
+    }
+
+    /// Types a line and presses Enter.
+    pub fn submit(&mut self, text: &str) {
+        self.type_keys(text);
+        self.wait_for(text);
+        self.type_keys("\r");
+    }
+
+    /// Waits until the screen shows `text`; returns the screen.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.wait_until(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen is as wanted; returns it.
+    pub fn wait_until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.output.lock();
+        loop {
+            let screen = seen.parser.screen().contents();
+            if is(&screen) {
+                return screen;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !seen.open || left.is_zero() {
+                drop(seen);
+                panic!("the screen never showed {what}:\n{screen}");
+            }
+            seen = self.output.wait(seen, left);
+        }
+    }
+
+    /// Returns the screen now.
+    pub fn screen(&self) -> String {
+        let seen = self.output.lock();
+        seen.parser.screen().contents()
+    }
+
+    /// Returns every byte written to the terminal so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.output.lock().bytes.clone()
+    }
+
+    /// Waits until the program has ended by itself; returns its exit code.
+    pub fn ended(mut self) -> u32 {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.output.lock();
+        while seen.open {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let screen = seen.parser.screen().contents();
+                drop(seen);
+                panic!("usher does not end:\n{screen}");
+            }
+            seen = self.output.wait(seen, left);
+        }
+        drop(seen);
+        let status = self.child.wait().expect("our own child can be waited for");
+        status.exit_code()
+    }
+
+    /// Closes the terminal as a closed window does (the program gets a hang-up), and waits until
+    /// the program is gone.
+    pub fn close(mut self) {
+        self.hang_up();
+        self.child.wait().expect("our own child can be waited for");
+    }
+
+    fn hang_up(&mut self) {
+        self.keyboard = None;
+        self.master = None;
+        if let Some(pid) = self.child.process_id().and_then(|pid| i32::try_from(pid).ok())
+            && let Some(pid) = rustix::process::Pid::from_raw(pid)
+        {
+            // The reader thread still holds the terminal: do what the kernel would.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).expect("a screen has cells")
+}
+
+impl Output {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.state.lock().expect("nobody panics while holding it")
+    }
+
+    fn wait<'a>(&self, seen: MutexGuard<'a, Seen>, at_most: Duration) -> MutexGuard<'a, Seen> {
+        let waited = self.changed.wait_timeout(seen, at_most);
+        waited.expect("nobody panics while holding it").0
+    }
+
+    fn read_all(&self, mut reader: Box<dyn Read + Send>) {
+        let mut buffer = [0; 16_384];
+        loop {
+            let read = reader.read(&mut buffer).unwrap_or(0);
+            let mut seen = self.lock();
+            seen.parser.process(&buffer[..read]);
+            seen.bytes.extend_from_slice(&buffer[..read]);
+            seen.open = read > 0;
+            let open = seen.open;
+            drop(seen);
+            self.changed.notify_all();
+            if !open {
+                return;
+            }
+        }
+    }
+}
