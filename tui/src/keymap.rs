@@ -118,12 +118,7 @@ const fn bind(
     command: Command,
     help: Option<&'static str>,
 ) -> Binding {
-    Binding {
-        context,
-        key: Key { code, modifiers },
-        command,
-        help,
-    }
+    Binding { context, key: Key { code, modifiers }, command, help }
 }
 
 const fn edit(modifiers: KeyModifiers, code: KeyCode, edit: Edit) -> Binding {
@@ -139,42 +134,18 @@ use KeyCode::Char;
 
 /// The keys in force.
 pub static BINDINGS: &[Binding] = &[
-    bind(
-        Chat,
-        NONE,
-        KeyCode::Enter,
-        Command::Submit,
-        Some("tui-key-submit"),
-    ),
+    bind(Chat, NONE, KeyCode::Enter, Command::Submit, Some("tui-key-submit")),
     shown(ALT, KeyCode::Enter, Edit::Newline, "tui-key-newline"),
     edit(CTRL, Char('j'), Edit::Newline),
     edit(SHIFT, KeyCode::Enter, Edit::Newline),
-    bind(
-        Chat,
-        NONE,
-        KeyCode::Esc,
-        Command::Back,
-        Some("tui-key-stop"),
-    ),
-    bind(
-        Chat,
-        CTRL,
-        Char('c'),
-        Command::ClearOrLeave,
-        Some("tui-key-clear"),
-    ),
+    bind(Chat, NONE, KeyCode::Esc, Command::Back, Some("tui-key-stop")),
+    bind(Chat, CTRL, Char('c'), Command::ClearOrLeave, Some("tui-key-clear")),
     shown(ALT, Char('u'), Edit::Undo, "tui-key-undo"),
     edit(CTRL, Char('_'), Edit::Undo),
     // How terminals report Ctrl+_.
     edit(CTRL, Char('7'), Edit::Undo),
     edit(CTRL, Char('/'), Edit::Undo),
-    bind(
-        Chat,
-        CTRL,
-        Char('d'),
-        Command::DeleteOrLeave,
-        Some("tui-key-leave"),
-    ),
+    bind(Chat, CTRL, Char('d'), Command::DeleteOrLeave, Some("tui-key-leave")),
     shown(NONE, KeyCode::Up, Edit::Up, "tui-key-history"),
     edit(NONE, KeyCode::Down, Edit::Down),
     edit(NONE, KeyCode::Backspace, Edit::Backspace),
@@ -195,231 +166,59 @@ pub static BINDINGS: &[Binding] = &[
     edit(NONE, KeyCode::Home, Edit::LineStart),
     shown(CTRL, Char('e'), Edit::LineEnd, "tui-key-line-end"),
     edit(NONE, KeyCode::End, Edit::LineEnd),
-    shown(
-        CTRL,
-        Char('k'),
-        Edit::CutToLineEnd,
-        "tui-key-cut-to-line-end",
-    ),
-    shown(
-        CTRL,
-        Char('u'),
-        Edit::CutToLineStart,
-        "tui-key-cut-to-line-start",
-    ),
+    shown(CTRL, Char('k'), Edit::CutToLineEnd, "tui-key-cut-to-line-end"),
+    shown(CTRL, Char('u'), Edit::CutToLineStart, "tui-key-cut-to-line-start"),
     shown(CTRL, Char('w'), Edit::CutBlankLeft, "tui-key-cut-word"),
     edit(ALT, KeyCode::Backspace, Edit::CutWordLeft),
     shown(ALT, Char('d'), Edit::CutWordRight, "tui-key-cut-word-right"),
     shown(CTRL, Char('y'), Edit::Paste, "tui-key-paste"),
-    bind(
-        Queue,
-        NONE,
-        KeyCode::Up,
-        Command::ListUp,
-        Some("tui-key-select"),
-    ),
+    bind(Queue, NONE, KeyCode::Up, Command::ListUp, Some("tui-key-select")),
     bind(Queue, NONE, KeyCode::Down, Command::ListDown, None),
     bind(Queue, NONE, Char('k'), Command::ListUp, None),
     bind(Queue, NONE, Char('j'), Command::ListDown, None),
-    bind(
-        Queue,
-        NONE,
-        Char('d'),
-        Command::RemoveEntry,
-        Some("tui-key-remove"),
-    ),
+    bind(Queue, NONE, Char('d'), Command::RemoveEntry, Some("tui-key-remove")),
     bind(Queue, NONE, KeyCode::Delete, Command::RemoveEntry, None),
-    bind(
-        Queue,
-        NONE,
-        Char('p'),
-        Command::ToggleAutoRun,
-        Some("tui-key-auto-run"),
-    ),
-    bind(
-        Queue,
-        NONE,
-        Char('D'),
-        Command::ClearQueue,
-        Some("tui-key-clear-queue"),
-    ),
-    bind(
-        Queue,
-        NONE,
-        KeyCode::Esc,
-        Command::Back,
-        Some("tui-key-back"),
-    ),
+    bind(Queue, NONE, Char('p'), Command::ToggleAutoRun, Some("tui-key-auto-run")),
+    bind(Queue, NONE, Char('D'), Command::ClearQueue, Some("tui-key-clear-queue")),
+    bind(Queue, NONE, KeyCode::Esc, Command::Back, Some("tui-key-back")),
     bind(Queue, ALT, Char('q'), Command::Back, None),
     bind(Queue, CTRL, Char('c'), Command::Back, None),
     bind(Queue, NONE, Char('?'), Command::Help, None),
-    bind(
-        Permission,
-        NONE,
-        KeyCode::Tab,
-        Command::ShowAll,
-        Some("tui-key-show-all"),
-    ),
-    bind(
-        Permission,
-        NONE,
-        KeyCode::Esc,
-        Command::Back,
-        Some("tui-key-back"),
-    ),
+    bind(Permission, NONE, KeyCode::Tab, Command::ShowAll, Some("tui-key-show-all")),
+    bind(Permission, NONE, KeyCode::Esc, Command::Back, Some("tui-key-back")),
     bind(Permission, CTRL, Char('c'), Command::Back, None),
-    bind(
-        Sessions,
-        NONE,
-        KeyCode::Up,
-        Command::ListUp,
-        Some("tui-key-select"),
-    ),
+    bind(Sessions, NONE, KeyCode::Up, Command::ListUp, Some("tui-key-select")),
     bind(Sessions, NONE, KeyCode::Down, Command::ListDown, None),
     bind(Sessions, NONE, Char('k'), Command::ListUp, None),
     bind(Sessions, NONE, Char('j'), Command::ListDown, None),
-    bind(
-        Sessions,
-        NONE,
-        KeyCode::Enter,
-        Command::Choose,
-        Some("tui-key-open"),
-    ),
-    bind(
-        Sessions,
-        NONE,
-        Char('n'),
-        Command::NewSession,
-        Some("tui-key-new-session"),
-    ),
-    bind(
-        Sessions,
-        NONE,
-        KeyCode::Esc,
-        Command::Back,
-        Some("tui-key-back"),
-    ),
+    bind(Sessions, NONE, KeyCode::Enter, Command::Choose, Some("tui-key-open")),
+    bind(Sessions, NONE, Char('n'), Command::NewSession, Some("tui-key-new-session")),
+    bind(Sessions, NONE, KeyCode::Esc, Command::Back, Some("tui-key-back")),
     bind(Sessions, ALT, Char('s'), Command::Back, None),
     bind(Sessions, CTRL, Char('c'), Command::Back, None),
     bind(Help, NONE, KeyCode::Up, Command::ListUp, None),
     bind(Help, NONE, KeyCode::Down, Command::ListDown, None),
     bind(Help, NONE, KeyCode::PageUp, Command::PageUp, None),
     bind(Help, NONE, KeyCode::PageDown, Command::PageDown, None),
-    bind(
-        Help,
-        NONE,
-        KeyCode::Esc,
-        Command::Back,
-        Some("tui-key-back"),
-    ),
+    bind(Help, NONE, KeyCode::Esc, Command::Back, Some("tui-key-back")),
     bind(Help, NONE, KeyCode::F(1), Command::Back, None),
     bind(Help, NONE, Char('q'), Command::Back, None),
     bind(Help, CTRL, Char('c'), Command::Back, None),
-    bind(
-        Everywhere,
-        ALT,
-        Char('q'),
-        Command::FocusQueue,
-        Some("tui-key-queue"),
-    ),
-    bind(
-        Everywhere,
-        ALT,
-        Char('s'),
-        Command::OpenSessions,
-        Some("tui-key-sessions"),
-    ),
-    bind(
-        Everywhere,
-        ALT,
-        Char('a'),
-        Command::FocusPermission,
-        Some("tui-key-answer"),
-    ),
-    bind(
-        Everywhere,
-        ALT,
-        Char('r'),
-        Command::Again,
-        Some("tui-key-again"),
-    ),
-    bind(
-        Everywhere,
-        ALT,
-        Char('n'),
-        Command::SendAsNew,
-        Some("tui-key-send-as-new"),
-    ),
-    bind(
-        Everywhere,
-        ALT,
-        Char('x'),
-        Command::Drop,
-        Some("tui-key-drop"),
-    ),
-    bind(
-        Everywhere,
-        NONE,
-        KeyCode::PageUp,
-        Command::PageUp,
-        Some("tui-key-page-up"),
-    ),
-    bind(
-        Everywhere,
-        NONE,
-        KeyCode::PageDown,
-        Command::PageDown,
-        Some("tui-key-page-down"),
-    ),
-    bind(
-        Everywhere,
-        SHIFT,
-        KeyCode::Up,
-        Command::RowUp,
-        Some("tui-key-row-up"),
-    ),
-    bind(
-        Everywhere,
-        SHIFT,
-        KeyCode::Down,
-        Command::RowDown,
-        Some("tui-key-row-down"),
-    ),
-    bind(
-        Everywhere,
-        CTRL,
-        KeyCode::Home,
-        Command::ToStart,
-        Some("tui-key-to-start"),
-    ),
-    bind(
-        Everywhere,
-        CTRL,
-        KeyCode::End,
-        Command::ToEnd,
-        Some("tui-key-to-end"),
-    ),
-    bind(
-        Everywhere,
-        NONE,
-        KeyCode::F(1),
-        Command::Help,
-        Some("tui-key-help"),
-    ),
-    bind(
-        Everywhere,
-        CTRL,
-        Char('l'),
-        Command::Redraw,
-        Some("tui-key-redraw"),
-    ),
-    bind(
-        Everywhere,
-        CTRL,
-        Char('z'),
-        Command::Suspend,
-        Some("tui-key-suspend"),
-    ),
+    bind(Everywhere, ALT, Char('q'), Command::FocusQueue, Some("tui-key-queue")),
+    bind(Everywhere, ALT, Char('s'), Command::OpenSessions, Some("tui-key-sessions")),
+    bind(Everywhere, ALT, Char('a'), Command::FocusPermission, Some("tui-key-answer")),
+    bind(Everywhere, ALT, Char('r'), Command::Again, Some("tui-key-again")),
+    bind(Everywhere, ALT, Char('n'), Command::SendAsNew, Some("tui-key-send-as-new")),
+    bind(Everywhere, ALT, Char('x'), Command::Drop, Some("tui-key-drop")),
+    bind(Everywhere, NONE, KeyCode::PageUp, Command::PageUp, Some("tui-key-page-up")),
+    bind(Everywhere, NONE, KeyCode::PageDown, Command::PageDown, Some("tui-key-page-down")),
+    bind(Everywhere, SHIFT, KeyCode::Up, Command::RowUp, Some("tui-key-row-up")),
+    bind(Everywhere, SHIFT, KeyCode::Down, Command::RowDown, Some("tui-key-row-down")),
+    bind(Everywhere, CTRL, KeyCode::Home, Command::ToStart, Some("tui-key-to-start")),
+    bind(Everywhere, CTRL, KeyCode::End, Command::ToEnd, Some("tui-key-to-end")),
+    bind(Everywhere, NONE, KeyCode::F(1), Command::Help, Some("tui-key-help")),
+    bind(Everywhere, CTRL, Char('l'), Command::Redraw, Some("tui-key-redraw")),
+    bind(Everywhere, CTRL, Char('z'), Command::Suspend, Some("tui-key-suspend")),
 ];
 
 /// Returns what `event` does in `context`.
@@ -429,9 +228,7 @@ pub fn command(context: Context, event: KeyEvent) -> Option<Command> {
         let mut bindings = BINDINGS.iter();
         bindings.find(|binding| binding.context == context && binding.key == key)
     };
-    find(context)
-        .or_else(|| find(Everywhere))
-        .map(|binding| binding.command)
+    find(context).or_else(|| find(Everywhere)).map(|binding| binding.command)
 }
 
 /// Returns the key that is shown for `command` in `context`.
@@ -454,25 +251,18 @@ pub fn text_of(event: KeyEvent) -> Option<char> {
 impl Key {
     /// A key without modifiers.
     pub const fn plain(c: char) -> Self {
-        Self {
-            code: Char(c),
-            modifiers: NONE,
-        }
+        Self { code: Char(c), modifiers: NONE }
     }
 
     fn of(event: KeyEvent) -> Self {
         let relevant = event.modifiers & (CTRL | ALT | SHIFT);
         match event.code {
             // Shift is in the character already; with Ctrl or Alt its case means nothing.
-            Char(c) if relevant.intersects(CTRL | ALT) => Self {
-                code: Char(c.to_ascii_lowercase()),
-                modifiers: relevant - SHIFT,
-            },
+            Char(c) if relevant.intersects(CTRL | ALT) => {
+                Self { code: Char(c.to_ascii_lowercase()), modifiers: relevant - SHIFT }
+            }
             Char(c) => Self::plain(c),
-            code => Self {
-                code,
-                modifiers: relevant,
-            },
+            code => Self { code, modifiers: relevant },
         }
     }
 

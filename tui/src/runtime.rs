@@ -1,11 +1,13 @@
 //! Runs a screen: waits for one thing, hands it to [`update`], does what that says, and draws
 //! when something may have changed. Decides nothing.
 
+use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
+use std::task::Poll;
 use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use usher_shared::client::Input;
 use usher_shared::id::SessionId;
@@ -72,13 +74,11 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         return Err(RunError::NotATerminal);
     }
     let environment = |name: &str| std::env::var(name).ok();
-    let frame_ms = match ["SSH_TTY", "SSH_CONNECTION", "TMUX", "STY"]
-        .into_iter()
-        .find_map(environment)
-    {
-        Some(_) => SLOW_FRAME_MS,
-        None => FRAME_MS,
-    };
+    let frame_ms =
+        match ["SSH_TTY", "SSH_CONNECTION", "TMUX", "STY"].into_iter().find_map(environment) {
+            Some(_) => SLOW_FRAME_MS,
+            None => FRAME_MS,
+        };
     restore_on_panic();
     let mut signals = Signals::new()?;
     let terminal = Terminal::enter()?;
@@ -91,10 +91,7 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
             .and_then(|path| path.to_str().map(str::to_owned)),
         localizer: options.localizer,
         theme: Theme::from_environment(environment),
-        clock: Clock {
-            started: (mono_now(), unix_now()),
-            zone: jiff::tz::TimeZone::system(),
-        },
+        clock: Clock { started: (mono_now(), unix_now()), zone: jiff::tz::TimeZone::system() },
         size: terminal.size(),
     });
     let mut screen = Running {
@@ -159,13 +156,13 @@ impl Running {
                 signal = signals.next() => Wake::Signal(signal),
                 () = sleep(deadline) => Wake::Time,
             };
-            next = self.handle(wake)?;
+            next = self.handle(wake).await?;
         }
     }
 
-    fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
+    async fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
         match wake {
-            Wake::Terminal(first) => self.handle_terminal(first),
+            Wake::Terminal(first) => self.handle_terminal(first).await,
             Wake::Link(Some(input)) => self.handle_link(input),
             // The link's task ends before us only if it panicked.
             Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
@@ -176,7 +173,7 @@ impl Running {
     }
 
     /// Takes all keys that are there: those of one paste must not be drawn one by one.
-    fn handle_terminal(
+    async fn handle_terminal(
         &mut self,
         first: Option<io::Result<TerminalEvent>>,
     ) -> Result<Next, RunError> {
@@ -193,12 +190,22 @@ impl Running {
                 Next::GoOn => {}
                 other @ (Next::Suspend | Next::End(_)) => return Ok(other),
             }
-            match self.events.next().now_or_never() {
+            match self.ready_event().await {
                 Some(ready) => event = ready,
                 None => break,
             }
         }
         Ok(Next::GoOn)
+    }
+
+    /// Returns what the stream has now, without waiting. The stream wakes whoever asked it last, so
+    /// this must ask in the name of our own task.
+    async fn ready_event(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
+        poll_fn(|context| match self.events.poll_next_unpin(context) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
     }
 
     fn handle_link(&mut self, first: Box<Input>) -> Result<Next, RunError> {
@@ -247,11 +254,7 @@ impl Running {
             Frame::Due => Some(self.drawn_at.plus(self.frame_ms)),
             Frame::Fresh => None,
         };
-        self.state
-            .next_deadline()
-            .into_iter()
-            .chain(frame_due)
-            .min()
+        self.state.next_deadline().into_iter().chain(frame_due).min()
     }
 
     async fn suspend(&mut self, signals: &mut Signals) -> Result<(), RunError> {

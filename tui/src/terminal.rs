@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossterm::cursor::Show;
+use crossterm::cursor::{MoveTo, Show};
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange,
 };
@@ -19,8 +19,9 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 use ratatui::backend::{Backend as _, CrosstermBackend};
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
+use unicode_width::UnicodeWidthStr as _;
 
 /// Whether the modes are on: they are switched off once, whoever comes first.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -55,11 +56,7 @@ impl Terminal {
         let (columns, rows) = crossterm::terminal::size()?;
         let area = Rect::new(0, 0, columns, rows);
         Ok(Self {
-            shown: Shown {
-                buffer: Buffer::empty(area),
-                caret: None,
-                trust: Trust::Unknown,
-            },
+            shown: Shown { buffer: Buffer::empty(area), caret: None, trust: Trust::Unknown },
             next: Buffer::empty(area),
         })
     }
@@ -138,12 +135,7 @@ pub fn restore_on_panic() {
 fn switch_on() -> io::Result<()> {
     enable_raw_mode()?;
     IS_ON.store(true, Ordering::SeqCst);
-    execute!(
-        io::stdout(),
-        EnterAlternateScreen,
-        EnableBracketedPaste,
-        EnableFocusChange
-    )
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange)
 }
 
 /// Nothing here may fail loudly: the terminal may be gone, and there is nobody to tell.
@@ -182,13 +174,28 @@ fn frame(shown: &Shown, next: &Buffer, caret: Option<Position>) -> io::Result<Ve
             &blank
         }
     };
+    let doubtful = doubtful_rows(before, next);
+    let cleared;
+    let before = if doubtful.is_empty() {
+        before
+    } else {
+        cleared = without_rows(before, &doubtful);
+        &cleared
+    };
     let updates = before.diff(next);
-    if updates.is_empty() && caret == shown.caret && shown.trust == Trust::Known {
+    if updates.is_empty()
+        && doubtful.is_empty()
+        && caret == shown.caret
+        && shown.trust == Trust::Known
+    {
         return Ok(bytes);
     }
     queue!(bytes, BeginSynchronizedUpdate)?;
     if shown.trust == Trust::Unknown {
         queue!(bytes, ResetColor, Clear(ClearType::All))?;
+    }
+    for y in doubtful {
+        queue!(bytes, ResetColor, MoveTo(0, y), Clear(ClearType::UntilNewLine))?;
     }
     let mut backend = CrosstermBackend::new(&mut bytes);
     if !updates.is_empty() {
@@ -208,6 +215,31 @@ fn frame(shown: &Shown, next: &Buffer, caret: Option<Position>) -> io::Result<Ve
     Ok(bytes)
 }
 
+/// Returns the rows that change and hold, or held, graphemes that terminals disagree about: emoji
+/// of several scalars may take more columns there than we count, and their ends would stay.
+fn doubtful_rows(before: &Buffer, next: &Buffer) -> Vec<u16> {
+    let width = usize::from(next.area.width).max(1);
+    let rows = before.content.chunks(width).zip(next.content.chunks(width));
+    let is_doubtful = |cell: &Cell| {
+        let symbol = cell.symbol();
+        symbol.chars().nth(1).is_some() && symbol.width() > 1
+    };
+    rows.zip(0..)
+        .filter(|((old, new), _)| old != new && old.iter().chain(*new).any(is_doubtful))
+        .map(|(_, y)| y)
+        .collect()
+}
+
+fn without_rows(buffer: &Buffer, rows: &[u16]) -> Buffer {
+    let mut cleared = buffer.clone();
+    for y in rows {
+        for x in 0..cleared.area.width {
+            cleared[(x, *y)].reset();
+        }
+    }
+    cleared
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::style::Style;
@@ -225,11 +257,7 @@ mod tests {
     }
 
     fn shown(text: &str, caret: Option<Position>, trust: Trust) -> Shown {
-        Shown {
-            buffer: buffer(text),
-            caret,
-            trust,
-        }
+        Shown { buffer: buffer(text), caret, trust }
     }
 
     fn caret(x: u16, y: u16) -> Option<Position> {
@@ -253,12 +281,18 @@ mod tests {
     }
 
     #[test]
+    fn a_row_with_an_emoji_family_is_cleared_when_it_changes() {
+        let shown = shown("👨‍👩‍👧‍👦 a\nb", caret(0, 0), Trust::Known);
+        let bytes = frame(&shown, &buffer("x\nb"), caret(0, 0)).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("\x1b[1;1H\x1b[K"), "{text:?}");
+        assert_eq!(text.matches("\x1b[K").count(), 1);
+    }
+
+    #[test]
     fn a_terminal_shows_what_was_drawn_and_the_caret() {
-        let mut parser = vt100::Parser::new(
-            AREA.height.try_into().unwrap(),
-            AREA.width.try_into().unwrap(),
-            0,
-        );
+        let mut parser =
+            vt100::Parser::new(AREA.height.try_into().unwrap(), AREA.width.try_into().unwrap(), 0);
         parser.process(b"something else was here");
         let first = shown("", None, Trust::Unknown);
         parser.process(&frame(&first, &buffer("漢字 a\n\nlast"), caret(6, 0)).unwrap());
@@ -266,10 +300,7 @@ mod tests {
         assert_eq!(parser.screen().cursor_position(), (0, 6));
         let second = shown("漢字 a\n\nlast", caret(6, 0), Trust::Known);
         parser.process(&frame(&second, &buffer("x漢字\n\nlast"), None).unwrap());
-        assert_eq!(
-            parser.screen().contents().replace(" \n", "\n"),
-            "x漢字\n\nlast"
-        );
+        assert_eq!(parser.screen().contents().replace(" \n", "\n"), "x漢字\n\nlast");
         assert!(parser.screen().hide_cursor());
     }
 }

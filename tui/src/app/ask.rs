@@ -38,10 +38,7 @@ pub(crate) struct OpenAsk {
 
 impl OpenAsk {
     pub(crate) fn new(ask: Ask, now: MonoMillis) -> Self {
-        Self {
-            ask,
-            until: now.plus(ASK_MS),
-        }
+        Self { ask, until: now.plus(ASK_MS) }
     }
 }
 
@@ -57,10 +54,7 @@ pub(crate) struct Toast {
 impl Toast {
     /// A notice that goes by itself.
     pub(crate) fn passing(text: String, now: MonoMillis) -> Self {
-        Self {
-            text,
-            until: Some(now.plus(TOAST_MS)),
-        }
+        Self { text, until: Some(now.plus(TOAST_MS)) }
     }
 
     /// A notice that stays until something else happens.

@@ -69,8 +69,7 @@ impl State {
     /// Returns the deliveries that have something to say now.
     pub(crate) fn shown_deliveries(&self) -> impl Iterator<Item = &Delivery> {
         let now = self.now;
-        self.deliveries()
-            .filter(move |delivery| is_shown(delivery, now))
+        self.deliveries().filter(move |delivery| is_shown(delivery, now))
     }
 
     /// When the next delivery will have something to say.
@@ -84,10 +83,7 @@ impl State {
     /// Returns the delivery that waits for a decision, the oldest first.
     pub(crate) fn undecided(&self) -> Option<&Delivery> {
         self.deliveries().find(|delivery| {
-            matches!(
-                delivery.state,
-                DeliveryState::Uncertain { .. } | DeliveryState::Rejected(_)
-            )
+            matches!(delivery.state, DeliveryState::Uncertain { .. } | DeliveryState::Rejected(_))
         })
     }
 
@@ -230,10 +226,7 @@ fn unresolved(messages: &[Message]) -> Option<Unresolved> {
         let Some(turn_id) = message.turn_id else {
             continue;
         };
-        let here = Unresolved {
-            turn_id,
-            shown_at: message.id,
-        };
+        let here = Unresolved { turn_id, shown_at: message.id };
         match message.role {
             Role::User if message.metadata.resolution.is_none() => {
                 let notice = noticed.iter().find(|notice| notice.turn_id == turn_id);

@@ -37,10 +37,7 @@ impl State {
             Event::Called { id, outcome } => self.called(id, outcome),
             Event::TaskChanged(task) => self.sessions.task_changed(task),
             Event::Draining { .. } => {
-                self.toast = Some(Toast::passing(
-                    self.localizer.text("tui-draining"),
-                    self.now,
-                ));
+                self.toast = Some(Toast::passing(self.localizer.text("tui-draining"), self.now));
             }
         }
     }

@@ -4,6 +4,7 @@ use usher_shared::client::{Delivery, DeliveryState, LinkState};
 use usher_shared::id::AdmissionId;
 
 use super::ask::Ask;
+use super::permission::CardFocus;
 use super::state::{Focus, State};
 use super::transcript::{Row, RowKind, key_text};
 use crate::i18n::Value;
@@ -22,27 +23,15 @@ impl State {
             let text = self.localizer.error(error);
             push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
         }
-        let undecided = self
-            .undecided()
-            .map(|delivery| delivery.admission_id.clone());
+        let undecided = self.undecided().map(|delivery| delivery.admission_id.clone());
         for delivery in self.shown_deliveries() {
             self.push_delivery(delivery, undecided.as_ref(), columns, &mut rows);
         }
         if let Some(toast) = &self.toast {
-            push(
-                RowKind::Notice,
-                &Clean::line(&toast.text),
-                columns,
-                &mut rows,
-            );
+            push(RowKind::Notice, &Clean::line(&toast.text), columns, &mut rows);
         }
         if let Some(open) = self.ask {
-            push(
-                RowKind::Notice,
-                &self.ask_text(open.ask),
-                columns,
-                &mut rows,
-            );
+            push(RowKind::Notice, &self.ask_text(open.ask), columns, &mut rows);
         }
         rows
     }
@@ -87,11 +76,7 @@ impl State {
         };
         push(kind, &state, columns, rows);
         let mut content = Vec::new();
-        wrap_line(
-            &Clean::line(&delivery.params.content),
-            columns.saturating_sub(2),
-            &mut content,
-        );
+        wrap_line(&Clean::line(&delivery.params.content), columns.saturating_sub(2), &mut content);
         let cut = content.len() > CONTENT_ROWS_MAX;
         let indent = Clean::line("  ");
         for text in content.into_iter().take(CONTENT_ROWS_MAX) {
@@ -108,12 +93,7 @@ impl State {
                 ("drop", key_text(Command::Drop).into()),
                 ("dot", self.theme.signs.dot.into()),
             ];
-            push(
-                RowKind::Keys,
-                &self.text_with(id, &arguments),
-                columns,
-                rows,
-            );
+            push(RowKind::Keys, &self.text_with(id, &arguments), columns, rows);
         }
     }
 
@@ -123,21 +103,15 @@ impl State {
             key.map_or_else(String::new, |key| key.to_string()).into()
         };
         match ask {
-            Ask::StopTurn(_) => self.text_with(
-                "tui-ask-stop",
-                &[("key", key(Context::Chat, Command::Back))],
-            ),
+            Ask::StopTurn(_) => {
+                self.text_with("tui-ask-stop", &[("key", key(Context::Chat, Command::Back))])
+            }
             Ask::ClearQueue { count, .. } => self.text_with(
                 "tui-ask-clear",
-                &[
-                    ("key", key(Context::Queue, Command::ClearQueue)),
-                    ("count", count.into()),
-                ],
+                &[("key", key(Context::Queue, Command::ClearQueue)), ("count", count.into())],
             ),
-            Ask::Leave { undelivered: 0 } => self.text_with(
-                "tui-ask-leave",
-                &[("key", key(Context::Chat, Command::ClearOrLeave))],
-            ),
+            Ask::Leave { undelivered: 0 } => self
+                .text_with("tui-ask-leave", &[("key", key(Context::Chat, Command::ClearOrLeave))]),
             Ask::Leave { undelivered } => self.text_with(
                 "tui-ask-leave-undelivered",
                 &[
@@ -150,23 +124,22 @@ impl State {
 
     /// Returns what the keys do that matter now, the most important first.
     pub(crate) fn hints(&self) -> Vec<(String, Clean)> {
-        let runs = self
-            .mirror()
-            .is_some_and(|mirror| mirror.session().turn.is_some());
+        let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
         };
         let hints = match self.focus {
+            Focus::Chat if self.permission.focus(self.now) == CardFocus::Focused => vec![
+                hint(Context::Permission, Command::Back, "tui-hint-chat"),
+                hint(Context::Permission, Command::ShowAll, "tui-hint-whole-call"),
+                hint(Context::Permission, Command::Help, "tui-hint-help"),
+            ],
             Focus::Chat => vec![
                 hint(
                     Context::Chat,
                     Command::Submit,
-                    if runs {
-                        "tui-hint-queue-it"
-                    } else {
-                        "tui-hint-send"
-                    },
+                    if runs { "tui-hint-queue-it" } else { "tui-hint-send" },
                 ),
                 hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
                 hint(Context::Chat, Command::Help, "tui-hint-help"),

@@ -113,8 +113,7 @@ impl Card {
     }
 
     fn detail(&self) -> Detail {
-        self.question
-            .map_or(Detail::Start, |question| question.detail)
+        self.question.map_or(Detail::Start, |question| question.detail)
     }
 
     pub(crate) fn toggle_detail(&mut self) {
@@ -224,16 +223,12 @@ impl State {
             CardFocus::Aside => {
                 let key = key_for(Context::Chat, Command::FocusPermission);
                 let key = key.map(|key| key.to_string()).unwrap_or_default();
-                vec![
-                    self.localizer
-                        .text_with("tui-permission-aside", &[("key", key.into())]),
-                ]
+                vec![self.localizer.text_with("tui-permission-aside", &[("key", key.into())])]
             }
             CardFocus::None | CardFocus::Guarded | CardFocus::Focused => {
                 let options = keys(&permission.options);
-                let options = options
-                    .into_iter()
-                    .map(|(key, option)| format!("{key} {}", option.name));
+                let options =
+                    options.into_iter().map(|(key, option)| format!("{key} {}", option.name));
                 let show_all = key_for(Context::Permission, Command::ShowAll);
                 let show_all = show_all
                     .map(|key| format!("{key} {}", self.localizer.text("tui-permission-show-all")));
@@ -280,11 +275,7 @@ mod tests {
     use super::*;
 
     fn option(kind: PermissionKind, name: &str) -> PermissionOption {
-        PermissionOption {
-            option_id: name.to_owned(),
-            name: name.to_owned(),
-            kind,
-        }
+        PermissionOption { option_id: name.to_owned(), name: name.to_owned(), kind }
     }
 
     #[test]

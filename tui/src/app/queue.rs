@@ -45,10 +45,8 @@ impl QueuePanel {
     /// Takes the entries as they are now.
     pub(crate) fn sync(&mut self, entries: &[StatusEntry]) {
         let at = |id| entries.iter().position(|entry| entry.id() == id);
-        self.index = self
-            .selected
-            .and_then(at)
-            .unwrap_or(self.index.min(entries.len().saturating_sub(1)));
+        self.index =
+            self.selected.and_then(at).unwrap_or(self.index.min(entries.len().saturating_sub(1)));
         self.selected = entries.get(self.index).map(StatusEntry::id);
     }
 

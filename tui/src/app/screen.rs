@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::composer::Layout;
 use super::state::{Focus, State};
 use super::transcript::Row;
+use crate::view::queue::auto_run_row;
 
 /// Below this many columns and rows nothing useful fits.
 pub(crate) const SIZE_MIN: (u16, u16) = (40, 10);
@@ -54,11 +55,7 @@ impl Areas {
         if columns < SIZE_MIN.0 || rows < SIZE_MIN.1 {
             return None;
         }
-        let shape = if columns >= WIDE_COLUMNS {
-            Shape::Wide
-        } else {
-            Shape::Narrow
-        };
+        let shape = if columns >= WIDE_COLUMNS { Shape::Wide } else { Shape::Narrow };
         let (left, status_rule) = match shape {
             Shape::Wide => (SIDEBAR_COLUMNS + 1, 1),
             Shape::Narrow => (0, 0),
@@ -76,7 +73,7 @@ impl Areas {
         let composer = 1 + take(state.composer_layout().height().min(composer_rows_max) - 1);
         let permission = take(state.permission_height(width, rows));
         let notices = take(state.notice_rows(usize::from(width) - 3).len());
-        let queue = take(state.queue_height(rows));
+        let queue = take(state.queue_height(width, rows));
         let transcript = TRANSCRIPT_ROWS_MIN + free;
 
         let mut y = 0;
@@ -96,12 +93,7 @@ impl Areas {
         let composer = next(composer);
         let status_rule = full(next(status_rule));
         let status = full(next(1));
-        let sidebar = Rect::new(
-            0,
-            rule.bottom(),
-            SIDEBAR_COLUMNS,
-            status_rule.y - rule.bottom(),
-        );
+        let sidebar = Rect::new(0, rule.bottom(), SIDEBAR_COLUMNS, status_rule.y - rule.bottom());
         Some(Self {
             shape,
             header,
@@ -138,11 +130,7 @@ const COMPOSER_LEFT: u16 = 3;
 
 /// Cuts columns off both sides.
 pub(crate) fn inset(area: Rect, left: u16, right: u16) -> Rect {
-    Rect {
-        x: area.x + left,
-        width: area.width.saturating_sub(left + right),
-        ..area
-    }
+    Rect { x: area.x + left, width: area.width.saturating_sub(left + right), ..area }
 }
 
 impl State {
@@ -155,11 +143,7 @@ impl State {
     /// Returns the columns of the draft.
     pub(crate) fn composer_columns(&self) -> usize {
         let (columns, _) = self.size;
-        let left = if columns >= WIDE_COLUMNS {
-            SIDEBAR_COLUMNS + 1
-        } else {
-            0
-        };
+        let left = if columns >= WIDE_COLUMNS { SIDEBAR_COLUMNS + 1 } else { 0 };
         usize::from(columns.saturating_sub(left + COMPOSER_LEFT))
     }
 
@@ -167,10 +151,8 @@ impl State {
     pub(crate) fn composer_layout(&self) -> Layout {
         self.composer.layout(self.composer_columns(), |pasted| {
             let lines = pasted.split('\n').count();
-            let arguments = [
-                ("characters", pasted.chars().count().into()),
-                ("lines", lines.into()),
-            ];
+            let arguments =
+                [("characters", pasted.chars().count().into()), ("lines", lines.into())];
             self.text_with("tui-pasted", &arguments)
         })
     }
@@ -184,7 +166,7 @@ impl State {
         }
     }
 
-    fn queue_height(&self, rows: u16) -> usize {
+    fn queue_height(&self, width: u16, rows: u16) -> usize {
         let Some(mirror) = self.mirror() else {
             return 0;
         };
@@ -198,8 +180,9 @@ impl State {
             Focus::Chat | Focus::Sessions | Focus::Help if rows >= 30 => 5,
             Focus::Chat | Focus::Sessions | Focus::Help => 3,
         };
+        let said = usize::from(auto_run_row(self, width).is_some());
         // One for the hairline; an empty queue that has the focus says so.
-        1 + waiting.clamp(usize::from(self.focus == Focus::Queue), shown_max)
+        1 + said + waiting.clamp(usize::from(self.focus == Focus::Queue), shown_max)
     }
 }
 

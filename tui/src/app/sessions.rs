@@ -39,10 +39,7 @@ enum Start {
     /// Open the newest one, or a new one if there is none.
     Newest,
     /// Make a new one; the same request id for every attempt.
-    Create {
-        request_id: String,
-        workspace_dir: Option<String>,
-    },
+    Create { request_id: String, workspace_dir: Option<String> },
     /// Nothing: one is open, or its person chooses.
     Done,
 }
@@ -168,11 +165,7 @@ impl State {
     }
 
     fn create_if_wanted(&mut self) {
-        let Start::Create {
-            request_id,
-            workspace_dir,
-        } = self.sessions.start.clone()
-        else {
+        let Start::Create { request_id, workspace_dir } = self.sessions.start.clone() else {
             return;
         };
         if !self.is_asked(Asked::NewTask) {
@@ -197,10 +190,9 @@ impl State {
             && error.details.get("field").and_then(|field| field.as_str()) == Some("workspace_dir");
         let request_id = self.mint();
         match &mut self.sessions.start {
-            Start::Create {
-                workspace_dir: directory @ Some(_),
-                request_id: id,
-            } if about_directory => {
+            Start::Create { workspace_dir: directory @ Some(_), request_id: id }
+                if about_directory =>
+            {
                 *directory = None;
                 *id = request_id;
                 self.create_if_wanted();

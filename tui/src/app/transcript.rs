@@ -74,11 +74,7 @@ pub(crate) enum RowKind {
 
 impl Row {
     pub(crate) fn new(kind: RowKind, text: Clean) -> Self {
-        Self {
-            kind,
-            text,
-            right: Clean::default(),
-        }
+        Self { kind, text, right: Clean::default() }
     }
 
     fn blank() -> Self {
@@ -245,11 +241,7 @@ impl State {
             let is_last = index + 1 == messages.len();
             if rows.len() > height || (rows.len() == height && !is_last) {
                 rows.truncate(height);
-                return Some(Window {
-                    rows,
-                    top,
-                    more_below: true,
-                });
+                return Some(Window { rows, top, more_below: true });
             }
         }
         None
@@ -269,11 +261,7 @@ impl State {
                 break;
             }
         }
-        Window {
-            rows,
-            top,
-            more_below: false,
-        }
+        Window { rows, top, more_below: false }
     }
 
     fn message_rows(&self, messages: &[Message], index: usize, columns: usize) -> Rc<[Row]> {
@@ -301,10 +289,7 @@ impl State {
         if kept.len() >= KEPT_MESSAGES_MAX {
             kept.clear();
         }
-        let made = Kept {
-            facts,
-            rows: Rc::clone(&rows),
-        };
+        let made = Kept { facts, rows: Rc::clone(&rows) };
         kept.insert(message.id, made);
         rows
     }
@@ -343,29 +328,14 @@ impl State {
             }
         }
         if message.content_truncated {
-            push(
-                RowKind::Quiet,
-                &self.localizer.text("tui-message-cut"),
-                columns,
-                &mut rows,
-            );
+            push(RowKind::Quiet, &self.localizer.text("tui-message-cut"), columns, &mut rows);
         }
         match message.metadata.resolution {
             Some(Resolution::Resend) => {
-                push(
-                    RowKind::Quiet,
-                    &self.localizer.text("tui-resent"),
-                    columns,
-                    &mut rows,
-                );
+                push(RowKind::Quiet, &self.localizer.text("tui-resent"), columns, &mut rows);
             }
             Some(Resolution::Drop) => {
-                push(
-                    RowKind::Quiet,
-                    &self.localizer.text("tui-dropped"),
-                    columns,
-                    &mut rows,
-                );
+                push(RowKind::Quiet, &self.localizer.text("tui-dropped"), columns, &mut rows);
             }
             None => {}
         }
@@ -415,8 +385,7 @@ impl State {
             ("line", message.content.trim().into()),
             ("count", lines.into()),
         ];
-        self.text_with(id, &arguments)
-            .cut(columns, self.theme.signs.cut)
+        self.text_with(id, &arguments).cut(columns, self.theme.signs.cut)
     }
 
     fn speaker(&self, message: &Message) -> Clean {
@@ -471,11 +440,7 @@ fn opening(before: Option<&Message>, message: &Message) -> Opening {
     match before {
         Some(before) if speaks(before) == Some(speaker) && before.turn_id == message.turn_id => {
             let flows = |role| matches!(role, Role::Tool);
-            if flows(before.role) && flows(message.role) {
-                Opening::None
-            } else {
-                Opening::Gap
-            }
+            if flows(before.role) && flows(message.role) { Opening::None } else { Opening::Gap }
         }
         Some(_) => Opening::Speaker,
         None => Opening::First,
@@ -483,9 +448,7 @@ fn opening(before: Option<&Message>, message: &Message) -> Opening {
 }
 
 fn index_of(messages: &[Message], seq: MessageSeq) -> Option<usize> {
-    messages
-        .binary_search_by_key(&seq, |message| message.seq)
-        .ok()
+    messages.binary_search_by_key(&seq, |message| message.seq).ok()
 }
 
 fn notice_text(notice: Notice) -> &'static str {

@@ -16,11 +16,7 @@ pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) -> Option<
     let has_focus =
         state.focus == Focus::Chat && state.permission.focus(state.now) != CardFocus::Focused;
     let sign = Clean::line(theme.signs.prompt);
-    let style = if has_focus {
-        theme.accent()
-    } else {
-        theme.quiet()
-    };
+    let style = if has_focus { theme.accent() } else { theme.quiet() };
     let area = areas.composer;
     paint::put(buffer, (area.x + 1, area.y), 1, &sign, style);
 
@@ -39,10 +35,7 @@ pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) -> Option<
         paint::put(buffer, (text.x, text.y), text.width, &hint, theme.quiet());
     }
     has_focus.then(|| Position {
-        x: text.x
-            + u16::try_from(caret.column)
-                .unwrap_or(0)
-                .min(text.width.saturating_sub(1)),
+        x: text.x + u16::try_from(caret.column).unwrap_or(0).min(text.width.saturating_sub(1)),
         y: text.y + u16::try_from(caret.row - first).unwrap_or(0),
     })
 }

@@ -18,19 +18,13 @@ pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) {
     let right = match (areas.shape, state.mirror()) {
         (Shape::Wide, Some(mirror)) => {
             let agent = Clean::line(&mirror.session().agent);
-            let arguments = [
-                ("agent", agent.as_str().into()),
-                ("dot", theme.signs.dot.into()),
-            ];
+            let arguments = [("agent", agent.as_str().into()), ("dot", theme.signs.dot.into())];
             state.text_with("tui-header-agent", &arguments)
         }
         (Shape::Wide, None) | (Shape::Narrow, _) => Clean::default(),
     };
     let free = paint::put_right(buffer, area, &link, link_style);
-    let rest = ratatui::layout::Rect {
-        width: free,
-        ..area
-    };
+    let rest = ratatui::layout::Rect { width: free, ..area };
     let free = paint::put_right(buffer, rest, &right, theme.quiet());
     let title = title(state, areas.shape).cut(usize::from(free.saturating_sub(1)), theme.signs.cut);
     paint::put(buffer, (area.x, area.y), free, &title, theme.strong());
@@ -62,34 +56,23 @@ fn link(state: &State) -> (Clean, Style) {
     let theme = state.theme;
     let with_sign = |id: &str, sign: &str| state.text_with(id, &[("sign", sign.into())]);
     match state.engine.link() {
-        LinkState::Connecting | LinkState::Greeting => (
-            with_sign("tui-link-connecting", theme.signs.connecting),
-            theme.warning(),
-        ),
-        LinkState::Online {
-            round_trip_ms: Some(millis),
-        } if *millis >= ROUND_TRIP_SHOWN_MS => {
-            let arguments = [
-                ("sign", theme.signs.online.into()),
-                ("millis", two_digits(*millis).into()),
-            ];
-            (
-                state.text_with("tui-link-round-trip", &arguments),
-                theme.quiet(),
-            )
+        LinkState::Connecting | LinkState::Greeting => {
+            (with_sign("tui-link-connecting", theme.signs.connecting), theme.warning())
         }
-        LinkState::Online { .. } => (
-            with_sign("tui-link-online", theme.signs.online),
-            theme.quiet(),
-        ),
-        LinkState::Waiting { .. } => (
-            with_sign("tui-link-offline", theme.signs.offline),
-            theme.warning(),
-        ),
-        LinkState::Refused(_) => (
-            with_sign("tui-link-refused", theme.signs.offline),
-            theme.warning(),
-        ),
+        LinkState::Online { round_trip_ms: Some(millis) } if *millis >= ROUND_TRIP_SHOWN_MS => {
+            let arguments =
+                [("sign", theme.signs.online.into()), ("millis", two_digits(*millis).into())];
+            (state.text_with("tui-link-round-trip", &arguments), theme.quiet())
+        }
+        LinkState::Online { .. } => {
+            (with_sign("tui-link-online", theme.signs.online), theme.quiet())
+        }
+        LinkState::Waiting { .. } => {
+            (with_sign("tui-link-offline", theme.signs.offline), theme.warning())
+        }
+        LinkState::Refused(_) => {
+            (with_sign("tui-link-refused", theme.signs.offline), theme.warning())
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod header;
 mod help;
 mod paint;
 mod permission;
-mod queue;
+pub(crate) mod queue;
 mod rows;
 mod sessions;
 mod status;
@@ -53,6 +53,9 @@ pub fn draw(state: &State, buffer: &mut Buffer) -> Option<Position> {
     transcript::draw(state, &areas, buffer);
     permission::draw(state, areas.permission, buffer);
     queue::draw(state, areas.queue, buffer);
+    if let Some(sidebar) = areas.sidebar {
+        sessions::draw_joints(state, sidebar, &areas, buffer);
+    }
     composer::draw(state, &areas, buffer)
 }
 

@@ -25,9 +25,7 @@ pub(super) fn put(
 /// Writes `text` so that it ends at the right edge of `area`'s first row, and returns the columns
 /// left of it.
 pub(super) fn put_right(buffer: &mut Buffer, area: Rect, text: &Clean, style: Style) -> u16 {
-    let width = u16::try_from(text.width())
-        .unwrap_or(u16::MAX)
-        .min(area.width);
+    let width = u16::try_from(text.width()).unwrap_or(u16::MAX).min(area.width);
     let x = area.right() - width;
     put(buffer, (x, area.y), width, text, style);
     area.width - width

@@ -32,10 +32,8 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let columns = usize::from(text.width);
     let call = state.permission_rows(columns, usize::from(state.size.1) / 2);
     let options = state.permission_options(columns);
-    let styled = call
-        .iter()
-        .map(|row| (row, theme.text()))
-        .chain(options.iter().map(|row| (row, style)));
+    let styled =
+        call.iter().map(|row| (row, theme.text())).chain(options.iter().map(|row| (row, style)));
     for ((row, style), y) in styled.zip(text.top() + 1..text.bottom()) {
         paint::put(buffer, (text.x, y), text.width, row, style);
     }

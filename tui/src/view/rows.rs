@@ -11,11 +11,7 @@ use crate::theme::Theme;
 /// Draws rows from the top of `area`.
 pub(super) fn draw(rows: &[Row], theme: Theme, area: Rect, buffer: &mut Buffer) {
     for (row, y) in rows.iter().zip(area.top()..area.bottom()) {
-        let line = Rect {
-            y,
-            height: 1,
-            ..area
-        };
+        let line = Rect { y, height: 1, ..area };
         let free = paint::put_right(buffer, line, &row.right, theme.quiet());
         let text = row.text.cut(usize::from(free), theme.signs.cut);
         paint::put(buffer, (area.x, y), free, &text, style(row.kind, theme));

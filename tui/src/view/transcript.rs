@@ -13,9 +13,7 @@ pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) {
     let theme = state.theme;
     let area = areas.transcript_text();
     let (columns, height) = (usize::from(area.width), usize::from(area.height));
-    let is_empty = state
-        .mirror()
-        .is_none_or(|mirror| mirror.messages().is_empty());
+    let is_empty = state.mirror().is_none_or(|mirror| mirror.messages().is_empty());
     if is_empty {
         rows::draw(&welcome(state, columns), theme, area, buffer);
     } else {
@@ -59,8 +57,5 @@ fn welcome(state: &State, columns: usize) -> Vec<Row> {
             LinkState::Refused(_) => "tui-refused",
         })),
     }
-    wrap(&text, columns)
-        .into_iter()
-        .map(|row| Row::new(RowKind::Body, row))
-        .collect()
+    wrap(&text, columns).into_iter().map(|row| Row::new(RowKind::Body, row)).collect()
 }

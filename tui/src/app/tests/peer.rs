@@ -83,10 +83,7 @@ fn id<T>(make: impl Fn(Uuid) -> T, number: u128) -> T {
 }
 
 pub(crate) fn me() -> User {
-    User {
-        id: id(UserId::from_uuid, 7),
-        name: "sam".to_owned(),
-    }
+    User { id: id(UserId::from_uuid, 7), name: "sam".to_owned() }
 }
 
 impl Peer {
@@ -123,10 +120,7 @@ impl Peer {
         };
         let state = State::new(Options {
             engine: EngineConfig {
-                client: ClientInfo {
-                    name: "usher".to_owned(),
-                    version: "0".to_owned(),
-                },
+                client: ClientInfo { name: "usher".to_owned(), version: "0".to_owned() },
                 client_instance: ClientInstance::from_uuid(Uuid::from_u128(9)),
                 token: None,
                 spread_seed: 1,
@@ -250,33 +244,22 @@ impl Peer {
     fn answer(&mut self, frame: &str) -> Option<String> {
         let request = RequestFrame::parse(frame).unwrap();
         let payload: Value = serde_json::from_str(request.payload).unwrap();
-        self.asked.push(Asked {
-            action: request.action.to_string(),
-            payload: payload.clone(),
-        });
+        self.asked.push(Asked { action: request.action.to_string(), payload: payload.clone() });
         let respond = |kind, reply: Value| {
             Some(write_frame(kind, Some(&request.id), Some(&request.action), reply).unwrap())
         };
-        let refusal = self
-            .refuse
-            .iter()
-            .find(|(action, _)| *action == request.action);
+        let refusal = self.refuse.iter().find(|(action, _)| *action == request.action);
         if let Some((_, error)) = refusal {
             return respond(FrameKind::Error, json!(error));
         }
         let reply = match &*request.action {
             "hello" => json!(hello()),
             "ping" => json!({"server_time": UnixMillis::new(NOON)}),
-            "task.list" => json!(TaskListReply {
-                tasks: vec![self.task()]
-            }),
-            "task.create" => json!(TaskCreateReply {
-                task: self.task(),
-                session: self.session.clone(),
-            }),
-            "session.list" => json!(SessionListReply {
-                sessions: self.sessions.clone(),
-            }),
+            "task.list" => json!(TaskListReply { tasks: vec![self.task()] }),
+            "task.create" => {
+                json!(TaskCreateReply { task: self.task(), session: self.session.clone() })
+            }
+            "session.list" => json!(SessionListReply { sessions: self.sessions.clone() }),
             "session.subscribe" => json!(SubscribeReply {
                 session: self.session.clone(),
                 queue: Some(self.queue.clone()),
@@ -287,10 +270,9 @@ impl Peer {
                 resumed: false,
             }),
             "session.unsubscribe" => json!({"session_id": self.session.id}),
-            "transcript.page" => json!(TranscriptPageReply {
-                messages: self.messages.clone(),
-                has_more: false,
-            }),
+            "transcript.page" => {
+                json!(TranscriptPageReply { messages: self.messages.clone(), has_more: false })
+            }
             "message.queue.get" => json!(self.queue),
             "message.queue.add" => match self.admit.clone() {
                 Admit::Silence => return None,
@@ -372,20 +354,15 @@ impl Peer {
         self.queue.count = self.queue.entries.len() as u64;
         self.queue.queue_revision = self.queue.queue_revision.next();
         self.queue.event_seq = self.next_event();
-        let event = StatusChanged {
-            status: self.queue.clone(),
-            epoch: epoch(),
-            first_event_seq: None,
-        };
+        let event =
+            StatusChanged { status: self.queue.clone(), epoch: epoch(), first_event_seq: None };
         self.notify(notification::QUEUE_STATUS_CHANGED, event);
     }
 
     /// Tells the screen of the session as it is.
     pub(crate) fn tell_session(&mut self) {
         let seq = self.next_event();
-        let changed = SessionChanged {
-            session: self.session.clone(),
-        };
+        let changed = SessionChanged { session: self.session.clone() };
         let mut payload = json!(changed);
         payload["session_id"] = json!(self.session.id);
         payload["event_seq"] = json!(seq);
@@ -397,10 +374,7 @@ impl Peer {
     pub(crate) fn run_turn(&mut self) -> TurnId {
         let turn = id(TurnId::from_uuid, self.mint());
         self.session.state = SessionState::Running;
-        self.session.turn = Some(OpenTurn {
-            id: turn,
-            started_at: UnixMillis::new(NOON),
-        });
+        self.session.turn = Some(OpenTurn { id: turn, started_at: UnixMillis::new(NOON) });
         self.tell_session();
         turn
     }
@@ -437,27 +411,12 @@ impl Peer {
 
     /// Adds a message to the transcript and tells the screen.
     pub(crate) fn speak(&mut self, role: Role, turn: Option<TurnId>, content: &str) {
-        self.speak_as(
-            role,
-            turn,
-            content,
-            MessageStatus::Complete,
-            MessageMetadata::default(),
-        );
+        self.speak_as(role, turn, content, MessageStatus::Complete, MessageMetadata::default());
     }
 
     pub(crate) fn notice(&mut self, turn: TurnId, notice: Notice, content: &str) {
-        let metadata = MessageMetadata {
-            notice: Some(notice),
-            ..MessageMetadata::default()
-        };
-        self.speak_as(
-            Role::System,
-            Some(turn),
-            content,
-            MessageStatus::Complete,
-            metadata,
-        );
+        let metadata = MessageMetadata { notice: Some(notice), ..MessageMetadata::default() };
+        self.speak_as(Role::System, Some(turn), content, MessageStatus::Complete, metadata);
     }
 
     pub(crate) fn speak_as(
@@ -486,6 +445,7 @@ impl Peer {
             message,
             event_seq: self.next_event(),
             epoch: epoch(),
+            first_event_seq: None,
         };
         self.notify(notification::TRANSCRIPT_MESSAGE, event);
     }

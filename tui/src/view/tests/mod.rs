@@ -31,9 +31,7 @@ pub(crate) fn screen(state: &State) -> String {
         while x < buffer.area.width {
             let symbol = buffer[(x, y)].symbol();
             row.push_str(symbol);
-            x += u16::try_from(unicode_width::UnicodeWidthStr::width(symbol))
-                .unwrap()
-                .max(1);
+            x += u16::try_from(unicode_width::UnicodeWidthStr::width(symbol)).unwrap().max(1);
         }
         text.push_str(row.trim_end());
         text.push('\n');

@@ -6,21 +6,14 @@ fn look() {
         let mut peer = Peer::online(c, r);
         println!("{}", screen(&peer.state));
         let turn = peer.run_turn();
-        peer.speak(
-            Role::User,
-            Some(turn),
-            "Why does retry_after_timeout fail every tenth run?",
-        );
+        peer.speak(Role::User, Some(turn), "Why does retry_after_timeout fail every tenth run?");
         peer.speak(Role::Agent, Some(turn), "The test races the clock: the backoff is computed before the fake clock is installed. Two ways to fix it:\n  1. install the clock in the fixture");
         peer.speak_as(
             Role::Tool,
             Some(turn),
             "a\nb\nc",
             MessageStatus::Complete,
-            MessageMetadata {
-                tool: Some("cargo test retry".into()),
-                ..Default::default()
-            },
+            MessageMetadata { tool: Some("cargo test retry".into()), ..Default::default() },
         );
         peer.speak_as(
             Role::Agent,
