@@ -185,6 +185,7 @@ pub(super) async fn serve<S>(
         socket,
         heard: Instant::now(),
         bad_frames: 0,
+        wake: Arc::new(Notify::new()),
         server,
     };
     let ended = match link.greet(credential).await {
@@ -210,6 +211,8 @@ struct Link<S> {
     silence_max: Duration,
     heard: Instant,
     bad_frames: u32,
+    /// Notified of events in watched sessions.
+    wake: Arc<Notify>,
 }
 
 /// What happens next on a link.
@@ -363,7 +366,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             service: self.server.service.clone(),
             hub: Arc::clone(&self.server.hub),
             caller,
-            wake: Arc::new(Notify::new()),
+            wake: Arc::clone(&self.wake),
         };
         Ok((context, registered))
     }
@@ -464,6 +467,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             Watch::Same => {}
             Watch::Start(session, place) => {
                 watched.insert(session, place);
+                // What happened before the session was in the map woke nobody.
+                self.wake.notify_one();
             }
             Watch::Stop(session) => {
                 watched.remove(&session);

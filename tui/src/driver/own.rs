@@ -99,8 +99,8 @@ pub fn running(data_dir: &Path) -> Running {
         Ok(()) | Err(TryLockError::Error(_)) => return Running::No,
     }
     let written = fs::read_to_string(data_dir.join(PID_FILE)).unwrap_or_default();
-    let pid = written.trim().parse().ok().and_then(Pid::from_raw);
-    pid.map_or(Running::Unnamed, Running::As)
+    let number = written.trim().parse().ok().filter(|number| *number > 0);
+    number.and_then(Pid::from_raw).map_or(Running::Unnamed, Running::As)
 }
 
 /// Where the own server logs.
