@@ -118,25 +118,15 @@ const fn bind(
     command: Command,
     help: Option<&'static str>,
 ) -> Binding {
-    Binding {
-        context,
-        key: Key { code, modifiers },
-        command,
-        help,
-    }
+    Binding { context, key: Key { code, modifiers }, command, help }
 }
 
 const fn edit(modifiers: KeyModifiers, code: KeyCode, edit: Edit) -> Binding {
-    bind(Context::Chat, modifiers, code, Command::Edit(edit), None)
+    bind(Chat, modifiers, code, Command::Edit(edit), None)
 }
 
-const fn shown(
-    modifiers: KeyModifiers,
-    code: KeyCode,
-    edit: Edit,
-    help: &'static str,
-) -> Binding {
-    bind(Context::Chat, modifiers, code, Command::Edit(edit), Some(help))
+const fn shown(modifiers: KeyModifiers, code: KeyCode, edit: Edit, help: &'static str) -> Binding {
+    bind(Chat, modifiers, code, Command::Edit(edit), Some(help))
 }
 
 use Context::{Chat, Everywhere, Help, Permission, Queue, Sessions};
@@ -238,9 +228,7 @@ pub fn command(context: Context, event: KeyEvent) -> Option<Command> {
         let mut bindings = BINDINGS.iter();
         bindings.find(|binding| binding.context == context && binding.key == key)
     };
-    find(context)
-        .or_else(|| find(Everywhere))
-        .map(|binding| binding.command)
+    find(context).or_else(|| find(Everywhere)).map(|binding| binding.command)
 }
 
 /// Returns the key that is shown for `command` in `context`.
@@ -263,25 +251,18 @@ pub fn text_of(event: KeyEvent) -> Option<char> {
 impl Key {
     /// A key without modifiers.
     pub const fn plain(c: char) -> Self {
-        Self {
-            code: Char(c),
-            modifiers: NONE,
-        }
+        Self { code: Char(c), modifiers: NONE }
     }
 
     fn of(event: KeyEvent) -> Self {
         let relevant = event.modifiers & (CTRL | ALT | SHIFT);
         match event.code {
             // Shift is in the character already; with Ctrl or Alt its case means nothing.
-            Char(c) if relevant.intersects(CTRL | ALT) => Self {
-                code: Char(c.to_ascii_lowercase()),
-                modifiers: relevant - SHIFT,
-            },
+            Char(c) if relevant.intersects(CTRL | ALT) => {
+                Self { code: Char(c.to_ascii_lowercase()), modifiers: relevant - SHIFT }
+            }
             Char(c) => Self::plain(c),
-            code => Self {
-                code,
-                modifiers: relevant,
-            },
+            code => Self { code, modifiers: relevant },
         }
     }
 
