@@ -13,9 +13,7 @@ pub(crate) fn point(name: &'static str) {
         return;
     };
     if wanted_name == name
-        && nth
-            .parse::<u64>()
-            .is_ok_and(|nth| PASSED.fetch_add(1, Ordering::SeqCst) + 1 == nth)
+        && nth.parse::<u64>().is_ok_and(|nth| PASSED.fetch_add(1, Ordering::SeqCst) + 1 == nth)
     {
         std::process::abort();
     }

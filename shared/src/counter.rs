@@ -78,20 +78,11 @@ mod tests {
 
     #[test]
     fn c016_numbers_past_the_exact_range_are_refused_not_rounded() {
-        let read = |json: &str| {
-            serde_json::from_str::<QueueRevision>(json)
-                .ok()
-                .map(|r| r.get())
-        };
+        let read = |json: &str| serde_json::from_str::<QueueRevision>(json).ok().map(|r| r.get());
         assert_eq!(read("9007199254740991"), Some(COUNTER_MAX));
-        for json in [
-            "9007199254740992",
-            "9223372036854775807",
-            "18446744073709551616",
-            "1e3",
-            "1.0",
-            "-1",
-        ] {
+        for json in
+            ["9007199254740992", "9223372036854775807", "18446744073709551616", "1e3", "1.0", "-1"]
+        {
             assert_eq!(read(json), None, "{json}");
         }
     }

@@ -136,11 +136,7 @@ pub struct WireError {
 impl WireError {
     /// Makes an error without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            details: Map::new(),
-        }
+        Self { code, message: message.into(), details: Map::new() }
     }
 
     /// Adds one detail.

@@ -197,11 +197,7 @@ mod tests {
             "",
             "nope",
         ] {
-            assert_eq!(
-                EntryId::parse_or_nil(other),
-                EntryId::from_uuid(Uuid::nil()),
-                "{other:?}"
-            );
+            assert_eq!(EntryId::parse_or_nil(other), EntryId::from_uuid(Uuid::nil()), "{other:?}");
         }
     }
 

@@ -32,9 +32,7 @@ impl PromptText {
     pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, PromptTextError> {
         let text = text.into();
         if text.len() > CONTENT_BYTES_MAX {
-            Err(PromptTextError::TooLong {
-                limit: CONTENT_BYTES_MAX,
-            })
+            Err(PromptTextError::TooLong { limit: CONTENT_BYTES_MAX })
         } else if text.contains('\0') {
             Err(PromptTextError::Nul)
         } else {
@@ -89,9 +87,7 @@ mod tests {
         assert!(PromptText::parse("x".repeat(CONTENT_BYTES_MAX)).is_ok());
         assert_eq!(
             PromptText::parse("x".repeat(CONTENT_BYTES_MAX + 1)),
-            Err(PromptTextError::TooLong {
-                limit: CONTENT_BYTES_MAX
-            })
+            Err(PromptTextError::TooLong { limit: CONTENT_BYTES_MAX })
         );
         assert_eq!(PromptText::parse("a\0b"), Err(PromptTextError::Nul));
     }

@@ -67,11 +67,7 @@ async fn main() -> io::Result<()> {
         let before = probe(&launch.home().path("probe"))?;
         let admissions = admissions(&server, links, measure).await;
         let after = probe(&launch.home().path("probe"))?;
-        let syncs = if before.per_second() > after.per_second() {
-            before
-        } else {
-            after
-        };
+        let syncs = if before.per_second() > after.per_second() { before } else { after };
         print(&format!(
             "{links:>6} {:>12.0} {:>10.2?} {:>10.2?}   {:>12.0} {:>10.2?}   {:>6.2}",
             admissions.per_second(),

@@ -113,10 +113,7 @@ impl Load {
         for (number, answers) in again.join_all().await {
             let sent = &mut self.links[number];
             let order = sent.check(&answers, stored, context);
-            expected
-                .entry(sent.chat.session_id.clone())
-                .or_default()
-                .push(order);
+            expected.entry(sent.chat.session_id.clone()).or_default().push(order);
         }
         let mut client = Client::connect(server).await;
         for sent in &self.links {
@@ -143,6 +140,7 @@ impl Load {
     }
 }
 
+<<<<<<< HEAD
 /// How far a load came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -156,15 +154,19 @@ impl AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
         self.sent += more.sent;
         self.acknowledged += more.acknowledged;
+=======
+    /// Returns how many of them are known to be accepted.
+    pub(crate) fn acknowledged_count(&self) -> usize {
+        let prompts = self.links.iter().flat_map(|sent| &sent.prompts);
+        prompts.filter(|(_, known)| matches!(known, Known::Acknowledged(_))).count()
+>>>>>>> main
     }
 }
 
 impl Running {
     /// Waits until every link has sent all or was cut off.
     pub(crate) async fn ended(self) -> Load {
-        Load {
-            links: self.links.join_all().await,
-        }
+        Load { links: self.links.join_all().await }
     }
 }
 
@@ -197,10 +199,7 @@ impl Sent {
             }
             *known = Known::Acknowledged(entry);
         }
-        assert!(
-            stored != Stored::All || new.is_empty(),
-            "{context}: {new:?} were lost"
-        );
+        assert!(stored != Stored::All || new.is_empty(), "{context}: {new:?} were lost");
         kept.append(&mut new);
         // From now on this is the order they were accepted in.
         let place = |id: &String| kept.iter().position(|other| other == id);
@@ -211,11 +210,7 @@ impl Sent {
 
 /// Sends prompts, a few ahead of the answers, until the link ends.
 async fn send_all(mut client: Client, chat: Chat, name: String) -> Sent {
-    let mut sent = Sent {
-        chat,
-        prompts: Vec::new(),
-        cut_off: true,
-    };
+    let mut sent = Sent { chat, prompts: Vec::new(), cut_off: true };
     let mut requests = VecDeque::new();
     for number in 0..PROMPTS + WINDOW {
         if number < PROMPTS {
@@ -252,10 +247,7 @@ async fn send_all(mut client: Client, chat: Chat, name: String) -> Sent {
             sent.prompts[place].1 = Known::Acknowledged(entry);
         }
     }
-    sent.cut_off = sent
-        .prompts
-        .iter()
-        .any(|(_, known)| *known == Known::Nothing);
+    sent.cut_off = sent.prompts.iter().any(|(_, known)| *known == Known::Nothing);
     sent
 }
 
@@ -278,12 +270,7 @@ async fn send_again(mut client: Client, chat: Chat, ids: Vec<String>) -> Vec<Ans
 
 async fn next_answer(client: &mut Client, requests: &mut VecDeque<String>) -> Option<Answer> {
     let request = requests.pop_front()?;
-    Some(
-        client
-            .answer(&request)
-            .await
-            .expect("the restarted server stays"),
-    )
+    Some(client.answer(&request).await.expect("the restarted server stays"))
 }
 
 /// Checks that each prompt is in the transcript or in the queue, once, and that those of one link
@@ -291,42 +278,25 @@ async fn next_answer(client: &mut Client, requests: &mut VecDeque<String>) -> Op
 async fn check_session(client: &mut Client, chat: &Chat, orders: &[Vec<String>], context: &str) {
     client.subscribe(chat).await;
     client.set_auto_run(chat, false).await;
-    client
-        .until(chat, |session, _| session["state"] == "idle")
-        .await;
+    client.until(chat, |session, _| session["state"] == "idle").await;
     let transcript = client.transcript(chat).await;
     let mut prompts = by_role(&transcript, "user");
     for prompt in &prompts {
         let status = prompt["status"].as_str().unwrap_or_default();
-        assert!(
-            ["complete", "interrupted", "uncertain"].contains(&status),
-            "{context}: {prompt}"
-        );
+        assert!(["complete", "interrupted", "uncertain"].contains(&status), "{context}: {prompt}");
     }
     prompts.extend(client.entries(chat).await);
     for prompt in &prompts {
         let ids = &prompt["metadata"]["queue_admission_ids"];
-        assert_eq!(
-            *ids,
-            json!([prompt["content"]]),
-            "{context}: wrong provenance"
-        );
+        assert_eq!(*ids, json!([prompt["content"]]), "{context}: wrong provenance");
     }
     let found = contents(&prompts);
     let count: usize = orders.iter().map(Vec::len).sum();
     assert_eq!(found.len(), count, "{context}: {found:?}");
     for order in orders {
-        let of_link: Vec<&str> = found
-            .iter()
-            .copied()
-            .filter(|id| order.iter().any(|other| other == id))
-            .collect();
+        let of_link: Vec<&str> =
+            found.iter().copied().filter(|id| order.iter().any(|other| other == id)).collect();
         assert_eq!(of_link, *order, "{context}");
     }
-    client
-        .ok(
-            "session.unsubscribe",
-            json!({"session_id": chat.session_id}),
-        )
-        .await;
+    client.ok("session.unsubscribe", json!({"session_id": chat.session_id})).await;
 }

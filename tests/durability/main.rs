@@ -30,12 +30,7 @@ impl Traced {
         client.set_auto_run(&chat, false).await;
         server.terminate();
         let launch = launch.under(strace(&trace));
-        Self {
-            server: launch.start(),
-            launch,
-            chat,
-            trace,
-        }
+        Self { server: launch.start(), launch, chat, trace }
     }
 
     /// Sends `count` prompts over each of `links` links, one after the other per link.

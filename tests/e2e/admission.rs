@@ -107,10 +107,7 @@ async fn content_is_kept_byte_for_byte() {
         "'; DROP TABLE queue_entries;--",
     ];
     for (number, text) in texts.into_iter().enumerate() {
-        let answer = client
-            .add(&chat, &format!("k{number}"), text)
-            .await
-            .unwrap();
+        let answer = client.add(&chat, &format!("k{number}"), text).await.unwrap();
         assert_eq!(answer["content"], text);
     }
     assert_eq!(contents(&client.entries(&chat).await), texts);
@@ -124,22 +121,15 @@ async fn prompts_of_one_link_are_kept_in_the_order_they_were_sent() {
     let texts: Vec<String> = (0..60).map(|number| format!("prompt {number}")).collect();
     let mut requests = Vec::new();
     for text in &texts {
-        requests.push(
-            client
-                .send("message.queue.add", chat.prompt(text, text))
-                .await
-                .unwrap(),
-        );
+        requests.push(client.send("message.queue.add", chat.prompt(text, text)).await.unwrap());
     }
     for request in requests {
         assert!(client.answer(&request).await.unwrap().is_ok());
     }
     let entries = client.entries(&chat).await;
     assert_eq!(contents(&entries), texts);
-    let positions: Vec<u64> = entries
-        .iter()
-        .map(|entry| entry["position"].as_u64().unwrap())
-        .collect();
+    let positions: Vec<u64> =
+        entries.iter().map(|entry| entry["position"].as_u64().unwrap()).collect();
     assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
 }
 
@@ -167,19 +157,11 @@ async fn c013_fifty_links_with_the_same_id_at_once_give_one_entry_each_round() {
     }
     let answers = links.join_all().await;
     for round in 0..ROUNDS {
-        let (ids, outcomes): (Vec<_>, Vec<_>) = answers
-            .iter()
-            .map(|answers| (&answers[round].0, answers[round].1.as_str()))
-            .unzip();
+        let (ids, outcomes): (Vec<_>, Vec<_>) =
+            answers.iter().map(|answers| (&answers[round].0, answers[round].1.as_str())).unzip();
         assert!(ids.iter().all(|id| *id == ids[0]), "round {round}: {ids:?}");
-        let admitted = outcomes
-            .iter()
-            .filter(|outcome| **outcome == "admitted")
-            .count();
-        let replayed = outcomes
-            .iter()
-            .filter(|outcome| **outcome == "replayed")
-            .count();
+        let admitted = outcomes.iter().filter(|outcome| **outcome == "admitted").count();
+        let replayed = outcomes.iter().filter(|outcome| **outcome == "replayed").count();
         assert_eq!((admitted, replayed), (1, LINKS - 1), "round {round}");
     }
     let expected: Vec<String> = (0..ROUNDS).map(|round| format!("k{round}")).collect();
@@ -206,14 +188,8 @@ async fn c006_another_text_under_an_id_in_flight_or_accepted_is_a_conflict() {
         assert_eq!(second.add(&chat, &id, other).await, Err(conflict.clone()));
     }
     // The same pair in flight on one link.
-    let a = first
-        .send("message.queue.add", chat.prompt("k", "A"))
-        .await
-        .unwrap();
-    let b = first
-        .send("message.queue.add", chat.prompt("k", "B"))
-        .await
-        .unwrap();
+    let a = first.send("message.queue.add", chat.prompt("k", "A")).await.unwrap();
+    let b = first.send("message.queue.add", chat.prompt("k", "B")).await.unwrap();
     assert_eq!(accepted(&first.answer(&a).await.unwrap()).1, "admitted");
     assert_eq!(first.answer(&b).await.unwrap(), Err(conflict));
 }
@@ -226,11 +202,7 @@ async fn c007_the_fingerprint_covers_what_was_asked_for_and_nothing_else() {
     let fields = json!({
         "client_queue_id": "k1", "content": "A\u{301}", "plan_mode": false, "model": "m1",
     });
-    let first = accepted(
-        &client
-            .request("message.queue.add", chat.with(fields.clone()))
-            .await,
-    );
+    let first = accepted(&client.request("message.queue.add", chat.with(fields.clone())).await);
     assert_eq!(first.1, "admitted");
 
     // Other order, other white space, null for omitted, unknown fields, another request id.
@@ -255,11 +227,7 @@ async fn c007_the_fingerprint_covers_what_was_asked_for_and_nothing_else() {
         let mut payload = chat.with(fields.clone());
         usher_tests::client::merge(&mut payload, change.clone());
         let answer = client.request("message.queue.add", payload).await;
-        assert_eq!(
-            answer,
-            Err(Refusal::new("queue_id_conflict", json!({}))),
-            "{change}"
-        );
+        assert_eq!(answer, Err(Refusal::new("queue_id_conflict", json!({}))), "{change}");
     }
     assert_eq!(client.entries(&chat).await.len(), 1);
 }
@@ -286,10 +254,7 @@ async fn c015_admission_ids_are_checked_in_bytes_and_never_changed() {
     for id in &good {
         let answer = client.add(&chat, id, "text").await;
         assert_eq!(accepted(&answer).1, "admitted", "{id:?}");
-        assert_eq!(
-            answer.unwrap()["metadata"]["queue_admission_ids"],
-            json!([id])
-        );
+        assert_eq!(answer.unwrap()["metadata"]["queue_admission_ids"], json!([id]));
     }
     for id in [
         json!(""),
@@ -330,14 +295,9 @@ async fn c016_numbers_past_2_to_the_53_are_never_rounded() {
         assert_eq!(answer, Err(validation("client_queue_id")), "{id}");
     }
     client.admit(&chat, "k", "stays").await;
-    for revision in [
-        "9223372036854775807",
-        "18446744073709551616",
-        "9007199254740993",
-        "-1",
-        "1.5",
-        "1e400",
-    ] {
+    for revision in
+        ["9223372036854775807", "18446744073709551616", "9007199254740993", "-1", "1.5", "1e400"]
+    {
         let raw = format!(
             r#"{{"id":"r{revision}","type":"request","action":"message.queue.cancel","payload":{identity},"expected_queue_revision":{revision}}}}}"#
         );
@@ -390,10 +350,7 @@ async fn a_field_that_is_missing_or_wrong_is_named_and_nothing_is_stored() {
     let long = chat.with(json!({"client_queue_id": "k", "content": "x".repeat(262_145)}));
     assert_eq!(
         client.request("message.queue.add", long).await,
-        Err(Refusal::new(
-            "validation",
-            json!({"field": "content", "limit": 262_144})
-        ))
+        Err(Refusal::new("validation", json!({"field": "content", "limit": 262_144})))
     );
     assert_eq!(client.entries(&chat).await, Vec::<Value>::new());
     // None of them used up the id.
@@ -420,9 +377,7 @@ async fn c085_the_longest_content_fits_even_when_every_byte_is_escaped() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_says_so_but_still_replays() {
-    let server = Launch::new()
-        .without_env("USHER_QUEUE_MAX_PER_SESSION")
-        .start();
+    let server = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION").start();
     let mut client = Client::connect(&server).await;
     let chat = waiting_chat(&mut client).await;
     for number in 0..10 {
@@ -436,16 +391,8 @@ async fn a_full_queue_refuses_and_says_so_but_still_replays() {
 
     // The refused id is still free.
     let first = queue["entries"][0]["id"].clone();
-    client
-        .ok(
-            "message.queue.remove",
-            chat.with(json!({"entry_id": first})),
-        )
-        .await;
-    assert_eq!(
-        accepted(&client.add(&chat, "k10", "other").await).1,
-        "admitted"
-    );
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": first}))).await;
+    assert_eq!(accepted(&client.add(&chat, "k10", "other").await).1, "admitted");
 }
 
 #[tokio::test]
@@ -474,10 +421,7 @@ async fn an_unidentified_prompt_is_stored_once_per_request_without_a_promise() {
     let chat = waiting_chat(&mut client).await;
     let plain = chat.with(json!({"content": "same"}));
     let mut without_incarnation = plain.clone();
-    without_incarnation
-        .as_object_mut()
-        .unwrap()
-        .remove("session_incarnation_id");
+    without_incarnation.as_object_mut().unwrap().remove("session_incarnation_id");
     for payload in [plain, without_incarnation] {
         let answer = client.request("message.queue.add", payload).await.unwrap();
         assert_eq!(answer["admission"]["outcome"], "admitted");
@@ -495,10 +439,7 @@ async fn c010_the_same_id_in_another_session_is_another_admission() {
     let two = waiting_chat(&mut client).await;
     let first = accepted(&client.add(&one, "k1", "A").await);
     let second = accepted(&client.add(&two, "k1", "B").await);
-    assert_eq!(
-        (first.1.as_str(), second.1.as_str()),
-        ("admitted", "admitted")
-    );
+    assert_eq!((first.1.as_str(), second.1.as_str()), ("admitted", "admitted"));
     assert_ne!(first.0, second.0);
     assert_eq!(contents(&client.entries(&one).await), ["A"]);
     assert_eq!(contents(&client.entries(&two).await), ["B"]);
@@ -535,30 +476,18 @@ async fn clear_takes_every_entry_and_counts_them() {
         client.admit(&chat, &format!("k{number}"), "x").await;
     }
     let stale = chat.with(json!({"expected_queue_revision": 0}));
-    let refusal = client
-        .request("message.queue.cancel", stale)
-        .await
-        .unwrap_err();
+    let refusal = client.request("message.queue.cancel", stale).await.unwrap_err();
     let revision = client.queue(&chat).await["queue_revision"].clone();
-    assert_eq!(
-        refusal,
-        Refusal::new("queue_changed", json!({"queue_revision": revision}))
-    );
+    assert_eq!(refusal, Refusal::new("queue_changed", json!({"queue_revision": revision})));
 
     let exact = chat.with(json!({"expected_queue_revision": revision}));
     let cleared = client.ok("message.queue.cancel", exact).await;
-    assert_eq!(
-        (&cleared["session_id"], &cleared["removed"]),
-        (&json!(chat.session_id), &json!(3))
-    );
+    assert_eq!((&cleared["session_id"], &cleared["removed"]), (&json!(chat.session_id), &json!(3)));
     assert!(cleared["undo_id"].is_string());
     let cleared = client.ok("message.queue.cancel", chat.identity()).await;
     assert_eq!(cleared["removed"], 0);
     let queue = client.queue(&chat).await;
-    assert_eq!(
-        (&queue["count"], &queue["auto_run"]),
-        (&json!(0), &json!(false))
-    );
+    assert_eq!((&queue["count"], &queue["auto_run"]), (&json!(0), &json!(false)));
 }
 
 #[tokio::test]
@@ -570,23 +499,13 @@ async fn remove_takes_one_entry_once() {
     for text in ["A", "B", "C"] {
         ids.push(client.admit(&chat, text, text).await);
     }
-    let removed = client
-        .ok(
-            "message.queue.remove",
-            chat.with(json!({"entry_id": ids[1]})),
-        )
-        .await;
+    let removed = client.ok("message.queue.remove", chat.with(json!({"entry_id": ids[1]}))).await;
     assert_eq!(removed["entry_id"], json!(ids[1]));
     assert_eq!(contents(&client.entries(&chat).await), ["A", "C"]);
     let gone = Refusal::new("entry_not_found", json!({}));
-    for id in [
-        ids[1].as_str(),
-        "no-such-id",
-        "00000000-0000-0000-0000-000000000000",
-    ] {
-        let again = client
-            .request("message.queue.remove", chat.with(json!({"entry_id": id})))
-            .await;
+    for id in [ids[1].as_str(), "no-such-id", "00000000-0000-0000-0000-000000000000"] {
+        let again =
+            client.request("message.queue.remove", chat.with(json!({"entry_id": id}))).await;
         assert_eq!(again, Err(gone.clone()), "{id}");
     }
 }

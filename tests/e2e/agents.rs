@@ -24,10 +24,8 @@ command = "no-such-program-here"
 
 #[tokio::test]
 async fn a_program_answers_in_the_directory_of_the_task_without_our_environment() {
-    let launch = Launch::new()
-        .config(AGENTS)
-        .env("SECRET_KEY", "do-not-hand-on")
-        .env("NAMED_KEY", "wanted");
+    let launch =
+        Launch::new().config(AGENTS).env("SECRET_KEY", "do-not-hand-on").env("NAMED_KEY", "wanted");
     let server = launch.start();
     let mut client = Client::connect(&server).await;
     let directory = launch.home().path("work").canonicalize().unwrap();
@@ -37,10 +35,8 @@ async fn a_program_answers_in_the_directory_of_the_task_without_our_environment(
     client.admit(&chat, "k1", "wörld\n\"quoted\"").await;
     client.until_settled(&chat).await;
     let answers = by_role(&client.transcript(&chat).await, "agent");
-    let expected = format!(
-        "wörld\n\"quoted\"\nin {}\nsecret=none named=wanted\n",
-        directory.display()
-    );
+    let expected =
+        format!("wörld\n\"quoted\"\nin {}\nsecret=none named=wanted\n", directory.display());
     assert_eq!(contents(&answers), [expected]);
 }
 
@@ -53,10 +49,7 @@ async fn a_program_that_fails_shows_what_it_said_and_parks_the_queue() {
     client.admit(&chat, "k1", "x").await;
     client.admit(&chat, "k2", "y").await;
     let ended = client.notified("turn.ended", |_| true).await;
-    assert_eq!(
-        (&ended["outcome"], &ended["reason"]),
-        (&json!("failed"), &json!("agent_exit"))
-    );
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("failed"), &json!("agent_exit")));
     client.until_settled(&chat).await;
     let transcript = client.transcript(&chat).await;
     assert_eq!(contents(&by_role(&transcript, "agent")), ["partial"]);
@@ -73,15 +66,9 @@ async fn a_program_that_is_not_there_fails_the_turn_and_keeps_the_prompt() {
     client.subscribe(&chat).await;
     client.admit(&chat, "k1", "x").await;
     let ended = client.notified("turn.ended", |_| true).await;
-    assert_eq!(
-        (&ended["outcome"], &ended["reason"]),
-        (&json!("failed"), &json!("start_failed"))
-    );
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("failed"), &json!("start_failed")));
     let queue = client.until_settled(&chat).await;
-    assert_eq!(
-        (&queue["auto_run"], &queue["auto_run_reason"]),
-        (&json!(false), &json!("failed"))
-    );
+    assert_eq!((&queue["auto_run"], &queue["auto_run_reason"]), (&json!(false), &json!("failed")));
     assert_eq!(contents(&client.entries(&chat).await), ["x"]);
     let transcript = client.transcript(&chat).await;
     assert_eq!(by_role(&transcript, "user"), Vec::<Value>::new());

@@ -34,11 +34,7 @@ fn the_same_id_twice_is_the_same_admission_and_another_text_is_a_conflict() {
 
     let other = user.usher(&["send", "--json", "--id", "my-id", "something else"]);
     assert_eq!(other.code, 3, "{other:?}");
-    assert_eq!(
-        one_line(&other)["code"],
-        json!("queue_id_conflict"),
-        "{other:?}"
-    );
+    assert_eq!(one_line(&other)["code"], json!("queue_id_conflict"), "{other:?}");
 }
 
 #[test]
@@ -46,10 +42,7 @@ fn text_comes_from_standard_input_too() {
     let user = UserHome::new();
     let ran = user.usher_with_input(&["send", "--wait", "--json", "-"], "from a pipe\nline two");
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(
-        ran.stdout.contains("You said: from a pipe\\nline two"),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.contains("You said: from a pipe\\nline two"), "{ran:?}");
 }
 
 #[test]
@@ -62,11 +55,7 @@ fn a_turn_that_fails_is_an_exit_code_of_its_own() {
 #[test]
 fn a_wrong_command_line_is_usage() {
     let user = UserHome::new();
-    for args in [
-        &["send"][..],
-        &["send", "--no-such-flag", "x"],
-        &["no-such-command"],
-    ] {
+    for args in [&["send"][..], &["send", "--no-such-flag", "x"], &["no-such-command"]] {
         let ran = user.usher(args);
         assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
         assert!(!ran.stderr.is_empty());
@@ -95,10 +84,7 @@ fn the_queue_is_listed_and_cleared() {
     let list = user.usher(&["queue", "list", "--json"]);
     assert_eq!(list.code, 0, "{list:?}");
     let text = list.stdout.clone();
-    assert!(
-        text.find("\"A\"").unwrap() < text.find("\"B\"").unwrap(),
-        "{text}"
-    );
+    assert!(text.find("\"A\"").unwrap() < text.find("\"B\"").unwrap(), "{text}");
     let cleared = user.usher(&["queue", "clear", "--json"]);
     assert_eq!(cleared.code, 0, "{cleared:?}");
     let list = user.usher(&["queue", "list", "--json"]);

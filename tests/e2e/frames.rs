@@ -25,10 +25,7 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
         Message::text(r#"{"id":"1","action":"ping"}"#),
         Message::text(r#"{"id":"1","type":"response","action":"ping"}"#),
         Message::text(r#"{"id":"1","type":"request"}"#),
-        Message::text(format!(
-            r#"{{"id":"{}","type":"request","action":"ping"}}"#,
-            "x".repeat(65)
-        )),
+        Message::text(format!(r#"{{"id":"{}","type":"request","action":"ping"}}"#, "x".repeat(65))),
         Message::text("[".repeat(100_000)),
         Message::text(r#"{"id":"1","type":"request","action":"ping"} {}"#),
         Message::binary(vec![1, 2, 3]),
@@ -37,11 +34,7 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
     for frame in frames {
         let mut client = Client::connect(&server).await;
         client.send_raw(frame.clone()).await.unwrap();
-        assert_eq!(
-            client.refusal_or_answer("1").await,
-            bad_request(),
-            "{frame:.60}"
-        );
+        assert_eq!(client.refusal_or_answer("1").await, bad_request(), "{frame:.60}");
         client.ok("ping", json!({})).await;
     }
 }
@@ -74,10 +67,7 @@ async fn c085_a_frame_over_the_limit_closes_only_its_own_link() {
         let pad = bytes - start.len() - 2;
         format!("{start}{}\"}}", "p".repeat(pad))
     };
-    client
-        .send_raw(Message::text(frame(16_777_216)))
-        .await
-        .unwrap();
+    client.send_raw(Message::text(frame(16_777_216))).await.unwrap();
     assert!(client.answer("big").await.unwrap().is_ok());
     // The server may close before it has taken all of it.
     let _ = client.send_raw(Message::text(frame(16_777_217))).await;
@@ -91,25 +81,12 @@ async fn c085_a_frame_over_the_limit_closes_only_its_own_link() {
 async fn unknown_actions_and_wrong_payloads_are_named() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    for action in [
-        "",
-        "nothing",
-        "message.queue",
-        "message.queue.Add",
-        "hello\u{0}",
-    ] {
+    for action in ["", "nothing", "message.queue", "message.queue.Add", "hello\u{0}"] {
         let answer = client.request(action, json!({})).await;
-        assert_eq!(
-            answer,
-            Err(Refusal::new("unknown_action", json!({}))),
-            "{action:?}"
-        );
+        assert_eq!(answer, Err(Refusal::new("unknown_action", json!({}))), "{action:?}");
     }
     for payload in [json!([]), json!("x"), json!(7)] {
-        let refusal = client
-            .request("task.get", payload.clone())
-            .await
-            .unwrap_err();
+        let refusal = client.request("task.get", payload.clone()).await.unwrap_err();
         assert_eq!(refusal.code, "validation", "{payload}");
     }
     client.ok("ping", json!({})).await;
@@ -152,10 +129,7 @@ async fn more_requests_in_flight_than_allowed_are_refused_or_wait_but_never_lost
 async fn pings_of_the_transport_are_answered() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    client
-        .send_raw(Message::Ping(b"are you there".to_vec().into()))
-        .await
-        .unwrap();
+    client.send_raw(Message::Ping(b"are you there".to_vec().into())).await.unwrap();
     client.ok("ping", json!({})).await;
 }
 
@@ -176,10 +150,7 @@ async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
         stream.write_all(&upgrade.as_bytes()[..cut]).await.unwrap();
         if cut == upgrade.len() {
             // A masked text frame that promises 100 bytes and brings 10.
-            stream
-                .write_all(&[0x81, 0x80 | 100, 0, 0, 0, 0])
-                .await
-                .unwrap();
+            stream.write_all(&[0x81, 0x80 | 100, 0, 0, 0, 0]).await.unwrap();
             stream.write_all(b"{\"id\":\"1\",").await.unwrap();
         }
     }

@@ -15,25 +15,16 @@ fn unauthorized() -> Refusal {
 async fn hello_tells_all_about_the_server_and_its_limits() {
     let server = Server::start();
     let mut client = Client::dial(&server).await.unwrap();
-    let mut reply = client
-        .hello(json!({"later": "a field of another version"}))
-        .await
-        .unwrap();
+    let mut reply = client.hello(json!({"later": "a field of another version"})).await.unwrap();
     for id in ["epoch", "store_id"] {
         let text = reply["server"][id].take();
-        assert!(
-            Uuid::parse_str(text.as_str().unwrap()).is_ok(),
-            "{id}: {text}"
-        );
+        assert!(Uuid::parse_str(text.as_str().unwrap()).is_ok(), "{id}: {text}");
     }
     assert!(reply["user"]["id"].take().is_string());
     assert!(reply["user"]["name"].take().is_string());
     let capabilities = reply["capabilities"].take();
     for needed in ["queue.admission_receipts", "queue.auto_run"] {
-        assert!(
-            capabilities.as_array().unwrap().contains(&json!(needed)),
-            "{capabilities}"
-        );
+        assert!(capabilities.as_array().unwrap().contains(&json!(needed)), "{capabilities}");
     }
     assert_eq!(
         reply,
@@ -73,10 +64,7 @@ async fn every_start_has_a_new_epoch_and_the_database_keeps_its_id() {
     async fn names(server: &Server) -> (Value, Value) {
         let mut client = Client::dial(server).await.unwrap();
         let mut reply = client.hello(json!({})).await.unwrap();
-        (
-            reply["server"]["epoch"].take(),
-            reply["server"]["store_id"].take(),
-        )
+        (reply["server"]["epoch"].take(), reply["server"]["store_id"].take())
     }
     let server = Server::start();
     let (first_epoch, first_store) = names(&server).await;
@@ -91,11 +79,7 @@ async fn nothing_is_answered_before_hello() {
     let server = Server::start();
     let mut client = Client::dial(&server).await.unwrap();
     for action in ["ping", "task.list", "no.such.action"] {
-        assert_eq!(
-            client.request(action, json!({})).await,
-            Err(unauthorized()),
-            "{action}"
-        );
+        assert_eq!(client.request(action, json!({})).await, Err(unauthorized()), "{action}");
     }
 }
 
@@ -128,20 +112,11 @@ async fn a_hello_that_lacks_something_names_the_field() {
             "protocol",
             json!({"client": {"name": "t", "version": "0"}, "client_instance": Uuid::nil()}),
         ),
-        (
-            "client",
-            json!({"protocol": [1], "client_instance": Uuid::nil()}),
-        ),
-        (
-            "client_instance",
-            json!({"protocol": [1], "client": {"name": "t", "version": "0"}}),
-        ),
+        ("client", json!({"protocol": [1], "client_instance": Uuid::nil()})),
+        ("client_instance", json!({"protocol": [1], "client": {"name": "t", "version": "0"}})),
     ] {
         let answer = client.request("hello", payload).await;
-        assert_eq!(
-            answer,
-            Err(Refusal::new("validation", json!({"field": field})))
-        );
+        assert_eq!(answer, Err(Refusal::new("validation", json!({"field": field}))));
     }
     assert!(client.hello(json!({})).await.is_ok());
 }
@@ -169,19 +144,14 @@ async fn tcp_needs_the_token_in_a_header_or_in_hello() {
     assert!(client.hello(json!({"token": token})).await.is_ok());
 
     let bearer = format!("Bearer {token}");
-    let mut client = Client::dial_tcp(&server, &[("authorization", &bearer)])
-        .await
-        .unwrap();
+    let mut client = Client::dial_tcp(&server, &[("authorization", &bearer)]).await.unwrap();
     assert!(client.hello(json!({})).await.is_ok());
     client.ok("task.list", json!({})).await;
 
     let near = format!("{}x", &token[..token.len() - 1]);
-    for wrong in [
-        json!({}),
-        json!({"token": ""}),
-        json!({"token": near}),
-        json!({"token": &token[1..]}),
-    ] {
+    for wrong in
+        [json!({}), json!({"token": ""}), json!({"token": near}), json!({"token": &token[1..]})]
+    {
         let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
         assert_eq!(client.hello(wrong).await, Err(unauthorized()));
         assert_eq!(client.closed().await, Closed { code: Some(1008) });
@@ -212,13 +182,7 @@ async fn after_five_wrong_tokens_wrong_ones_are_refused_at_once_and_a_right_one_
     let mut codes = Vec::new();
     for _ in 0..7 {
         let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
-        codes.push(
-            client
-                .hello(json!({"token": "wrong"}))
-                .await
-                .unwrap_err()
-                .code,
-        );
+        codes.push(client.hello(json!({"token": "wrong"})).await.unwrap_err().code);
     }
     let mut expected = vec!["unauthorized"; 5];
     expected.extend(["rate_limited"; 2]);
@@ -232,18 +196,10 @@ async fn after_five_wrong_tokens_wrong_ones_are_refused_at_once_and_a_right_one_
 async fn c136_web_pages_are_refused_before_the_upgrade() {
     let server = Server::start();
     let bearer = format!("Bearer {}", server.launch().token());
-    for origin in [
-        "https://evil.example",
-        "null",
-        "http://localhost",
-        "http://127.0.0.1",
-    ] {
+    for origin in ["https://evil.example", "null", "http://localhost", "http://127.0.0.1"] {
         let headers = [("origin", origin), ("authorization", bearer.as_str())];
         let refused = Client::dial_tcp(&server, &headers).await;
-        assert!(
-            matches!(refused, Err(ConnectError::Refused(403))),
-            "{origin}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(ConnectError::Refused(403))), "{origin}: {refused:?}");
     }
 }
 
@@ -273,11 +229,7 @@ async fn healthz_answers_without_a_token_and_tells_nothing() {
 
 #[tokio::test]
 async fn a_server_that_listens_on_no_loopback_address_without_tls_does_not_start() {
-    let failed = Launch::new()
-        .args(["--listen", "0.0.0.0:0"])
-        .try_start()
-        .err()
-        .unwrap();
+    let failed = Launch::new().args(["--listen", "0.0.0.0:0"]).try_start().err().unwrap();
     assert!(!failed.status.success());
     assert!(failed.log.contains("0.0.0.0"), "{}", failed.log);
 }

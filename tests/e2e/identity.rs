@@ -11,19 +11,13 @@ const UNKNOWN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 fn actions() -> Vec<(&'static str, serde_json::Value)> {
     vec![
         ("message.queue.get", json!({})),
-        (
-            "message.queue.add",
-            json!({"client_queue_id": "k1", "content": "A"}),
-        ),
+        ("message.queue.add", json!({"client_queue_id": "k1", "content": "A"})),
         ("message.queue.remove", json!({"entry_id": UNKNOWN})),
         ("message.queue.cancel", json!({})),
         ("message.queue.drain", json!({})),
         ("message.queue.auto_run.set", json!({"enabled": true})),
         ("turn.cancel", json!({})),
-        (
-            "turn.resolve",
-            json!({"turn_id": UNKNOWN, "resolution": "drop"}),
-        ),
+        ("turn.resolve", json!({"turn_id": UNKNOWN, "resolution": "drop"})),
     ]
 }
 
@@ -72,11 +66,7 @@ async fn actions_without_an_identity_do_not_find_what_is_not_there() {
         ("session.subscribe", json!({"session_id": UNKNOWN})),
         ("transcript.page", json!({"session_id": UNKNOWN})),
     ] {
-        assert_eq!(
-            client.request(action, payload).await,
-            Err(not_found.clone()),
-            "{action}"
-        );
+        assert_eq!(client.request(action, payload).await, Err(not_found.clone()), "{action}");
     }
 }
 
@@ -85,9 +75,7 @@ async fn c036_sessions_do_not_disturb_each_other() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
     let one = Chat::create(&mut client).await;
-    let session = client
-        .ok("session.create", json!({"task_id": one.task_id}))
-        .await;
+    let session = client.ok("session.create", json!({"task_id": one.task_id})).await;
     let two = Chat::of_session(&session["session"]);
     for chat in [&one, &two] {
         client.set_auto_run(chat, false).await;
@@ -97,12 +85,8 @@ async fn c036_sessions_do_not_disturb_each_other() {
         ids.push(client.admit(chat, text, text).await);
     }
     // An entry of the other session is no entry here.
-    let foreign = client
-        .request(
-            "message.queue.remove",
-            one.with(json!({"entry_id": ids[1]})),
-        )
-        .await;
+    let foreign =
+        client.request("message.queue.remove", one.with(json!({"entry_id": ids[1]}))).await;
     assert_eq!(foreign, Err(Refusal::new("entry_not_found", json!({}))));
     client.ok("message.queue.cancel", one.identity()).await;
     assert_eq!(contents(&client.entries(&two).await), ["b1", "b2"]);
@@ -125,44 +109,24 @@ async fn tasks_and_sessions_are_listed_newest_first_and_made_once_per_request_id
     let again = client.ok("task.create", request).await;
     assert_eq!(first["task"]["id"], again["task"]["id"]);
     assert_eq!(first["session"]["id"], again["session"]["id"]);
-    let second = client
-        .ok("task.create", json!({"title": "second", "kind": "quick"}))
-        .await;
+    let second = client.ok("task.create", json!({"title": "second", "kind": "quick"})).await;
     let task_id = second["task"]["id"].clone();
     let request = json!({"task_id": task_id, "client_request_id": "r2"});
     let session = client.ok("session.create", request.clone()).await["session"]["id"].clone();
-    assert_eq!(
-        client.ok("session.create", request).await["session"]["id"],
-        session
-    );
+    assert_eq!(client.ok("session.create", request).await["session"]["id"], session);
 
     let tasks = client.ok("task.list", json!({})).await;
-    let titles: Vec<_> = tasks["tasks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|t| &t["title"])
-        .collect();
+    let titles: Vec<_> = tasks["tasks"].as_array().unwrap().iter().map(|t| &t["title"]).collect();
     assert_eq!(titles, ["second", "once"]);
     assert_eq!(tasks["tasks"][0]["kind"], "quick");
     let sessions = client.ok("session.list", json!({"task_id": task_id})).await;
-    let ids: Vec<_> = sessions["sessions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|s| &s["id"])
-        .collect();
+    let ids: Vec<_> = sessions["sessions"].as_array().unwrap().iter().map(|s| &s["id"]).collect();
     assert_eq!(ids, [&session, &second["session"]["id"]]);
     let sessions = client.ok("session.list", json!({})).await;
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 3);
     // task.get lists the sessions of a task from the oldest on.
     let task = client.ok("task.get", json!({"task_id": task_id})).await;
-    let ids: Vec<_> = task["sessions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|s| &s["id"])
-        .collect();
+    let ids: Vec<_> = task["sessions"].as_array().unwrap().iter().map(|s| &s["id"]).collect();
     assert_eq!(ids, [&second["session"]["id"], &session]);
 }
 
@@ -173,38 +137,21 @@ async fn a_task_that_cannot_be_is_refused_with_the_field() {
     let cases = [
         ("title", json!({})),
         ("title", json!({"title": "a\0b"})),
-        (
-            "workspace_dir",
-            json!({"title": "x", "workspace_dir": "relative"}),
-        ),
-        (
-            "workspace_dir",
-            json!({"title": "x", "workspace_dir": "/no/such/directory"}),
-        ),
+        ("workspace_dir", json!({"title": "x", "workspace_dir": "relative"})),
+        ("workspace_dir", json!({"title": "x", "workspace_dir": "/no/such/directory"})),
         ("agent", json!({"title": "x", "agent": "no-such-agent"})),
         ("kind", json!({"title": "x", "kind": "odd"})),
     ];
     for (field, payload) in cases {
-        let refusal = client
-            .request("task.create", payload.clone())
-            .await
-            .unwrap_err();
+        let refusal = client.request("task.create", payload.clone()).await.unwrap_err();
         assert_eq!(
             (refusal.code.as_str(), &refusal.details["field"]),
             ("validation", &json!(field)),
             "{payload}"
         );
     }
-    let long = client
-        .request("task.create", json!({"title": "x".repeat(1_025)}))
-        .await;
-    assert_eq!(
-        long,
-        Err(Refusal::new(
-            "validation",
-            json!({"field": "title", "limit": 1_024})
-        ))
-    );
+    let long = client.request("task.create", json!({"title": "x".repeat(1_025)})).await;
+    assert_eq!(long, Err(Refusal::new("validation", json!({"field": "title", "limit": 1_024}))));
     assert_eq!(client.ok("task.list", json!({})).await["tasks"], json!([]));
 }
 

@@ -26,14 +26,10 @@ async fn c003_a_reply_that_was_lost_is_given_again() {
     for round in 0..20 {
         let (id, text) = (format!("k{round}"), format!("text {round}"));
         let mut link = Client::connect(&server).await;
-        link.send("message.queue.add", chat.prompt(&id, &text))
-            .await
-            .unwrap();
+        link.send("message.queue.add", chat.prompt(&id, &text)).await.unwrap();
         link.cut();
         // What was received whole stands, though nobody is left to hear the answer.
-        client
-            .until(&chat, |_, queue| queue["count"] == round + 1)
-            .await;
+        client.until(&chat, |_, queue| queue["count"] == round + 1).await;
         let (entry, outcome) = accepted(&client.add(&chat, &id, &text).await);
         assert_eq!(outcome, "replayed");
         assert_eq!(client.entries(&chat).await[round]["id"], json!(entry));
@@ -47,14 +43,8 @@ async fn c001_a_late_first_reply_and_its_retry_are_the_same_admission() {
     let mut client = Client::connect(&server).await;
     let chat = Chat::create(&mut client).await;
     client.set_auto_run(&chat, false).await;
-    let first = client
-        .send("message.queue.add", chat.prompt("k1", "A"))
-        .await
-        .unwrap();
-    let retry = client
-        .send("message.queue.add", chat.prompt("k1", "A"))
-        .await
-        .unwrap();
+    let first = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
+    let retry = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
     let retry = client.answer(&retry).await.unwrap();
     let first = client.answer(&first).await.unwrap();
     assert_eq!(accepted(&first).1, "admitted");
@@ -87,12 +77,7 @@ async fn an_entry_that_was_removed_or_cleared_stays_accepted() {
     client.set_auto_run(&chat, false).await;
     let first = client.add(&chat, "k1", "A").await.unwrap();
     let second = client.add(&chat, "k2", "B").await.unwrap();
-    client
-        .ok(
-            "message.queue.remove",
-            chat.with(json!({"entry_id": first["id"]})),
-        )
-        .await;
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": first["id"]}))).await;
     same_but_outcome(&first, &client.add(&chat, "k1", "A").await.unwrap());
     client.ok("message.queue.cancel", chat.identity()).await;
     same_but_outcome(&second, &client.add(&chat, "k2", "B").await.unwrap());
@@ -109,17 +94,11 @@ async fn a_prompt_that_was_dispatched_stays_accepted_and_runs_once() {
     client.subscribe(&chat).await;
     let entry = client.admit(&chat, "k1", "A").await;
     client.until_settled(&chat).await;
-    assert_eq!(
-        accepted(&client.add(&chat, "k1", "A").await),
-        replayed(&entry)
-    );
+    assert_eq!(accepted(&client.add(&chat, "k1", "A").await), replayed(&entry));
     client.until_settled(&chat).await;
     let transcript = client.transcript(&chat).await;
     assert_eq!(contents(&transcript), ["A", "You said: A"]);
-    assert_eq!(
-        transcript[0]["metadata"]["queue_admission_ids"],
-        json!(["k1"])
-    );
+    assert_eq!(transcript[0]["metadata"]["queue_admission_ids"], json!(["k1"]));
 }
 
 #[tokio::test]
@@ -131,10 +110,7 @@ async fn a_prompt_of_a_running_turn_is_replayed_and_not_queued_again() {
     let text = "/demo say working; hang";
     let entry = client.admit(&chat, "k1", text).await;
     client.until_running(&chat).await;
-    assert_eq!(
-        accepted(&client.add(&chat, "k1", text).await),
-        replayed(&entry)
-    );
+    assert_eq!(accepted(&client.add(&chat, "k1", text).await), replayed(&entry));
     assert_eq!(client.queue(&chat).await["count"], 0);
 }
 
@@ -149,12 +125,7 @@ async fn a_restart_forgets_nothing() {
     client.set_auto_run(&chat, false).await;
     let waiting = client.add(&chat, "k2", "B").await.unwrap();
     let removed = client.add(&chat, "k3", "C").await.unwrap();
-    client
-        .ok(
-            "message.queue.remove",
-            chat.with(json!({"entry_id": removed["id"]})),
-        )
-        .await;
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": removed["id"]}))).await;
     let queue = client.queue(&chat).await;
     let transcript = client.transcript(&chat).await;
     let session = client.session(&chat).await;
@@ -187,23 +158,16 @@ async fn c021_a_prompt_sent_while_a_cancel_settles_is_there_once() {
     client.subscribe(&chat).await;
     for round in 0..25 {
         client.set_auto_run(&chat, true).await;
-        client
-            .admit(&chat, &format!("turn-{round}"), "/demo hang")
-            .await;
+        client.admit(&chat, &format!("turn-{round}"), "/demo hang").await;
         client.until_running(&chat).await;
         let id = format!("k{round}");
         let cancel = client.send("turn.cancel", chat.identity()).await.unwrap();
-        let first = other
-            .send("message.queue.add", chat.prompt(&id, &id))
-            .await
-            .unwrap();
+        let first = other.send("message.queue.add", chat.prompt(&id, &id)).await.unwrap();
         let mut outcomes = vec![accepted(&client.add(&chat, &id, &id).await)];
         outcomes.push(accepted(&other.answer(&first).await.unwrap()));
         assert_eq!(outcomes[0].0, outcomes[1].0, "round {round}");
         assert!(client.answer(&cancel).await.unwrap().is_ok());
-        client
-            .until(&chat, |session, _| session["state"] == "idle")
-            .await;
+        client.until(&chat, |session, _| session["state"] == "idle").await;
         client.set_auto_run(&chat, true).await;
         client.until(&chat, |_, queue| queue["count"] == 0).await;
         client.until_settled(&chat).await;

@@ -54,20 +54,12 @@ async fn c127_another_writer_delays_an_admission_and_never_fails_it() {
     client.admit(&chat, "k1", "A").await;
     let mut other = Connection::open(database(server.launch())).unwrap();
     other.busy_timeout(Duration::from_secs(30)).unwrap();
-    let lock = other
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
-    let waiting = client
-        .send("message.queue.add", chat.prompt("k2", "B"))
-        .await
-        .unwrap();
+    let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let waiting = client.send("message.queue.add", chat.prompt("k2", "B")).await.unwrap();
     // The lock is held until the server has the request: a later one is answered from it.
     client.ok("ping", json!({})).await;
     lock.rollback().unwrap();
-    assert_eq!(
-        accepted(&client.answer(&waiting).await.unwrap()).1,
-        "admitted"
-    );
+    assert_eq!(accepted(&client.answer(&waiting).await.unwrap()).1, "admitted");
     assert_eq!(contents(&client.entries(&chat).await), ["A", "B"]);
 }
 
@@ -76,9 +68,7 @@ async fn c130_the_log_is_written_ahead_and_the_file_keeps_that() {
     let server = Server::start();
     let path = database(server.launch());
     let connection = Connection::open(&path).unwrap();
-    let mode: String = connection
-        .query_row("PRAGMA journal_mode", [], |row| row.get(0))
-        .unwrap();
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
     drop(connection);
     drop(server);
@@ -91,30 +81,31 @@ async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone()
     let path = database(&launch);
     let good = fs::read(&path).unwrap();
 
+<<<<<<< HEAD
     let newer = Connection::open(&path).unwrap();
     let changed = newer.execute("UPDATE meta SET value = '1000' WHERE name = 'schema'", []);
     assert_eq!(changed.unwrap(), 1);
+=======
+    let mut newer = Connection::open(&path).unwrap();
+    let version: i64 = newer.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    let later = newer.transaction().unwrap();
+    later.pragma_update(None, "user_version", version + 1_000).unwrap();
+    later.commit().unwrap();
+>>>>>>> main
     newer.close().unwrap();
     let newer = fs::read(&path).unwrap();
 
     let garbage = b"this is no database at all, but somebody's only copy of something".repeat(100);
     let mut damaged = good.clone();
     damaged[..16].fill(b'x');
-    for (what, bytes) in [
-        ("garbage", &garbage),
-        ("damaged", &damaged),
-        ("newer", &newer),
-    ] {
+    for (what, bytes) in [("garbage", &garbage), ("damaged", &damaged), ("newer", &newer)] {
         for extra in ["-wal", "-shm"] {
             let mut name = path.clone().into_os_string();
             name.push(extra);
             let _ = fs::remove_file(name);
         }
         fs::write(&path, bytes).unwrap();
-        let failed = launch
-            .try_start()
-            .err()
-            .unwrap_or_else(|| panic!("{what} was accepted"));
+        let failed = launch.try_start().err().unwrap_or_else(|| panic!("{what} was accepted"));
         assert!(!failed.status.success(), "{what}");
         assert!(
             failed.log.contains("usher.db") || failed.log.contains("database"),

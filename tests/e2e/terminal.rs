@@ -34,9 +34,7 @@ fn closing_the_terminal_leaves_the_queue_running() {
             } else {
                 (*text).to_owned()
             };
-            screen
-                .find(&answer)
-                .unwrap_or_else(|| panic!("no {answer:?} in\n{screen}"))
+            screen.find(&answer).unwrap_or_else(|| panic!("no {answer:?} in\n{screen}"))
         })
         .collect();
     assert!(places.is_sorted(), "{screen}");
@@ -87,11 +85,7 @@ fn nothing_an_agent_says_drives_the_terminal() {
         "\u{202e}".as_bytes(),
         "\u{9b}".as_bytes(),
     ] {
-        assert!(
-            !contains(&bytes, hostile),
-            "{}",
-            String::from_utf8_lossy(&hostile[1..])
-        );
+        assert!(!contains(&bytes, hostile), "{}", String::from_utf8_lossy(&hostile[1..]));
     }
 }
 

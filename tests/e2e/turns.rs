@@ -18,11 +18,7 @@ impl Scene {
         let mut client = Client::connect(&server).await;
         let chat = Chat::create(&mut client).await;
         client.subscribe(&chat).await;
-        Self {
-            server,
-            client,
-            chat,
-        }
+        Self { server, client, chat }
     }
 
     async fn admit(&mut self, text: &str) -> String {
@@ -59,9 +55,7 @@ impl Scene {
 
     async fn last_notice(&mut self) -> (Value, String) {
         let transcript = self.client.transcript(&self.chat).await;
-        let last = by_role(&transcript, "system")
-            .pop()
-            .expect("something is reported");
+        let last = by_role(&transcript, "system").pop().expect("something is reported");
         (last["metadata"]["notice"].clone(), string(&last["content"]))
     }
 }
@@ -74,11 +68,7 @@ async fn a_prompt_is_answered_and_streams_to_subscribers() {
     let mut streamed = String::new();
     let ended = loop {
         let (action, event) = scene.client.notification().await;
-        assert_eq!(
-            event["session_id"],
-            json!(scene.chat.session_id),
-            "{action}"
-        );
+        assert_eq!(event["session_id"], json!(scene.chat.session_id), "{action}");
         match action.as_str() {
             "transcript.message" if event["role"] == "agent" => {
                 streamed = string(&event["content"]);
@@ -102,18 +92,12 @@ async fn a_prompt_is_answered_and_streams_to_subscribers() {
     scene.settled().await;
     let transcript = scene.client.transcript(&scene.chat).await;
     assert_eq!(contents(&transcript), ["hello", "You said: hello"]);
-    let seqs: Vec<_> = transcript
-        .iter()
-        .map(|message| message["seq"].as_u64().unwrap())
-        .collect();
+    let seqs: Vec<_> = transcript.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [1, 2]);
     for message in &transcript {
         assert_eq!(message["status"], "complete");
         assert_eq!(message["turn_id"], started["turn_id"]);
-        assert_eq!(
-            message["session_incarnation_id"],
-            json!(scene.chat.incarnation_id)
-        );
+        assert_eq!(message["session_incarnation_id"], json!(scene.chat.incarnation_id));
     }
 }
 
@@ -129,10 +113,7 @@ async fn prompts_sent_while_a_turn_runs_wait_and_run_in_order() {
     scene.settled().await;
     scene.client.set_auto_run(&scene.chat, true).await;
     scene.settled().await;
-    assert_eq!(
-        scene.prompts().await,
-        ["/demo say busy; hang", "A", "B", "C"]
-    );
+    assert_eq!(scene.prompts().await, ["/demo say busy; hang", "A", "B", "C"]);
 }
 
 #[tokio::test]
@@ -145,14 +126,7 @@ async fn c068_the_next_prompt_starts_when_the_turn_ends_without_anybodys_help() 
     let transcript = scene.client.transcript(&scene.chat).await;
     assert_eq!(
         contents(&transcript),
-        [
-            "/demo sleep 300ms; say one",
-            "one",
-            "two",
-            "You said: two",
-            "three",
-            "You said: three"
-        ]
+        ["/demo sleep 300ms; say one", "one", "two", "You said: two", "three", "You said: three"]
     );
 }
 
@@ -161,26 +135,17 @@ async fn auto_run_off_starts_nothing_and_on_starts_the_head_at_once() {
     let mut scene = Scene::new().await;
     let off = scene.client.set_auto_run(&scene.chat, false).await;
     let id = json!(scene.chat.session_id);
-    assert_eq!(
-        off,
-        json!({"session_id": id, "auto_run": false, "dispatched": false})
-    );
+    assert_eq!(off, json!({"session_id": id, "auto_run": false, "dispatched": false}));
     scene.admit("A").await;
     scene.admit("B").await;
     assert_eq!(scene.client.session(&scene.chat).await["state"], "idle");
     assert_eq!(scene.auto_run().await, (json!(false), json!("user")));
     let on = scene.client.set_auto_run(&scene.chat, true).await;
-    assert_eq!(
-        on,
-        json!({"session_id": id, "auto_run": true, "dispatched": true})
-    );
+    assert_eq!(on, json!({"session_id": id, "auto_run": true, "dispatched": true}));
     scene.settled().await;
     assert_eq!(scene.prompts().await, ["A", "B"]);
     let on = scene.client.set_auto_run(&scene.chat, true).await;
-    assert_eq!(
-        on,
-        json!({"session_id": id, "auto_run": true, "dispatched": false})
-    );
+    assert_eq!(on, json!({"session_id": id, "auto_run": true, "dispatched": false}));
     assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
 }
 
@@ -193,10 +158,7 @@ async fn auto_run_off_never_touches_the_running_turn() {
     scene.settled().await;
     assert_eq!(scene.waiting().await, ["next"]);
     let transcript = scene.client.transcript(&scene.chat).await;
-    assert_eq!(
-        contents(&transcript),
-        ["/demo sleep 300ms; say done", "done"]
-    );
+    assert_eq!(contents(&transcript), ["/demo sleep 300ms; say done", "done"]);
 }
 
 #[tokio::test]
@@ -207,10 +169,7 @@ async fn auto_run_is_remembered_over_restarts() {
     let server = scene.server.kill().start();
     let mut client = Client::connect(&server).await;
     let queue = client.queue(&scene.chat).await;
-    assert_eq!(
-        (&queue["auto_run"], &queue["auto_run_reason"]),
-        (&json!(false), &json!("user"))
-    );
+    assert_eq!((&queue["auto_run"], &queue["auto_run_reason"]), (&json!(false), &json!("user")));
     assert_eq!(contents(&client.entries(&scene.chat).await), ["A"]);
     assert_eq!(client.transcript(&scene.chat).await, Vec::<Value>::new());
 }
@@ -221,19 +180,13 @@ async fn drain_starts_the_head_and_switches_auto_run_on() {
     let id = json!(scene.chat.session_id);
     scene.client.set_auto_run(&scene.chat, false).await;
     let identity = scene.chat.identity();
-    let empty = scene
-        .client
-        .ok("message.queue.drain", identity.clone())
-        .await;
+    let empty = scene.client.ok("message.queue.drain", identity.clone()).await;
     assert_eq!(empty, json!({"session_id": id, "drained": false}));
 
     scene.client.set_auto_run(&scene.chat, false).await;
     scene.admit("/demo say A; hang").await;
     scene.admit("B").await;
-    let drained = scene
-        .client
-        .ok("message.queue.drain", identity.clone())
-        .await;
+    let drained = scene.client.ok("message.queue.drain", identity.clone()).await;
     assert_eq!(drained, json!({"session_id": id, "drained": true}));
     scene.client.until_running(&scene.chat).await;
     assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
@@ -249,16 +202,10 @@ async fn c065_a_cancel_keeps_the_answer_so_far_and_parks_what_waits() {
     scene.running(text).await;
     scene.admit("B").await;
     scene.admit("C").await;
-    scene
-        .client
-        .notified("transcript.message", |message| message["role"] == "agent")
-        .await;
+    scene.client.notified("transcript.message", |message| message["role"] == "agent").await;
     assert_eq!(scene.cancel().await, json!({"cancelled": true}));
     let ended = scene.client.notified("turn.ended", |_| true).await;
-    assert_eq!(
-        (&ended["outcome"], &ended["reason"]),
-        (&json!("cancelled"), &Value::Null)
-    );
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("cancelled"), &Value::Null));
     scene.settled().await;
     assert_eq!(scene.auto_run().await, (json!(false), json!("cancelled")));
     assert_eq!(scene.waiting().await, ["B", "C"]);
@@ -278,15 +225,8 @@ async fn c065_a_cancel_keeps_the_answer_so_far_and_parks_what_waits() {
         (&json!(false), &json!("cancelled"))
     );
     let first = client.entries(&scene.chat).await[0]["id"].clone();
-    client
-        .ok(
-            "message.queue.remove",
-            scene.chat.with(json!({"entry_id": first})),
-        )
-        .await;
-    client
-        .ok("message.queue.drain", scene.chat.identity())
-        .await;
+    client.ok("message.queue.remove", scene.chat.with(json!({"entry_id": first}))).await;
+    client.ok("message.queue.drain", scene.chat.identity()).await;
     client.until_settled(&scene.chat).await;
     let prompts = by_role(&client.transcript(&scene.chat).await, "user");
     assert_eq!(contents(&prompts), [text, "C"]);
@@ -314,15 +254,9 @@ async fn a_cancel_of_another_turn_than_the_running_one_is_refused() {
     let running = scene.client.session(&scene.chat).await["turn"]["id"].clone();
     let wrong = scene.chat.with(json!({"expected_turn_id": first}));
     let refused = scene.client.request("turn.cancel", wrong).await;
-    assert_eq!(
-        refused,
-        Err(Refusal::new("turn_changed", json!({"turn_id": running})))
-    );
+    assert_eq!(refused, Err(Refusal::new("turn_changed", json!({"turn_id": running}))));
     let right = scene.chat.with(json!({"expected_turn_id": running}));
-    assert_eq!(
-        scene.client.ok("turn.cancel", right).await,
-        json!({"cancelled": true})
-    );
+    assert_eq!(scene.client.ok("turn.cancel", right).await, json!({"cancelled": true}));
     scene.settled().await;
 }
 
@@ -333,10 +267,7 @@ async fn an_agent_that_ignores_a_cancel_is_ended_by_force_and_the_next_prompt_ru
     scene.admit("next").await;
     scene.cancel().await;
     let ended = scene.client.notified("turn.ended", |_| true).await;
-    assert_eq!(
-        (&ended["outcome"], &ended["reason"]),
-        (&json!("cancelled"), &json!("forced"))
-    );
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("cancelled"), &json!("forced")));
     scene.client.set_auto_run(&scene.chat, true).await;
     scene.settled().await;
     assert_eq!(scene.prompts().await, ["/demo deaf", "next"]);
@@ -346,30 +277,9 @@ async fn an_agent_that_ignores_a_cancel_is_ended_by_force_and_the_next_prompt_ru
 async fn c077_a_failed_turn_parks_the_queue_and_shows_why() {
     let mut scene = Scene::new().await;
     for (text, outcome, reason, parked, notice, words) in [
-        (
-            "/demo say a; fail no luck",
-            "failed",
-            "error",
-            "failed",
-            "turn_failed",
-            "no luck",
-        ),
-        (
-            "/demo say b; crash",
-            "failed",
-            "agent_exit",
-            "failed",
-            "turn_failed",
-            "",
-        ),
-        (
-            "/demo refuse",
-            "completed",
-            "refused",
-            "refused",
-            "turn_refused",
-            "",
-        ),
+        ("/demo say a; fail no luck", "failed", "error", "failed", "turn_failed", "no luck"),
+        ("/demo say b; crash", "failed", "agent_exit", "failed", "turn_failed", ""),
+        ("/demo refuse", "completed", "refused", "refused", "turn_refused", ""),
     ] {
         scene.client.set_auto_run(&scene.chat, false).await;
         scene.admit(text).await;
@@ -380,27 +290,16 @@ async fn c077_a_failed_turn_parks_the_queue_and_shows_why() {
         let ended = scene.client.notified("turn.ended", is_it).await;
         assert_eq!(ended["outcome"], json!(outcome), "{text}");
         scene.settled().await;
-        assert_eq!(
-            scene.auto_run().await,
-            (json!(false), json!(parked)),
-            "{text}"
-        );
+        assert_eq!(scene.auto_run().await, (json!(false), json!(parked)), "{text}");
         assert_eq!(scene.waiting().await, [next.as_str()]);
-        assert_eq!(
-            scene.last_notice().await,
-            (json!(notice), words.to_owned()),
-            "{text}"
-        );
+        assert_eq!(scene.last_notice().await, (json!(notice), words.to_owned()), "{text}");
         scene.client.set_auto_run(&scene.chat, true).await;
         scene.settled().await;
         assert_eq!(scene.prompts().await.last(), Some(&next));
     }
     let answers = by_role(&scene.client.transcript(&scene.chat).await, "agent");
     assert_eq!(contents(&answers)[0], "a");
-    assert!(
-        contents(&answers).contains(&"b"),
-        "what was said before the crash is kept"
-    );
+    assert!(contents(&answers).contains(&"b"), "what was said before the crash is kept");
 }
 
 #[tokio::test]
@@ -419,23 +318,14 @@ async fn a_failed_prompt_runs_again_or_is_dropped_only_when_asked() {
     let second = scene.client.notified("turn.ended", |_| true).await;
     assert_eq!(second["outcome"], "failed");
     assert_ne!(second["turn_id"], turn);
-    scene
-        .client
-        .until(&scene.chat, |session, _| session["state"] == "idle")
-        .await;
+    scene.client.until(&scene.chat, |session, _| session["state"] == "idle").await;
     // The same message, not a second one; and what is resolved stays resolved.
     assert_eq!(scene.prompts().await, [text]);
     for again in [resend, drop_it] {
-        let refused = scene
-            .client
-            .request("turn.resolve", again)
-            .await
-            .unwrap_err();
+        let refused = scene.client.request("turn.resolve", again).await.unwrap_err();
         assert_eq!(refused.code, "turn_changed");
     }
-    let drop_second = scene
-        .chat
-        .with(json!({"turn_id": second["turn_id"], "resolution": "drop"}));
+    let drop_second = scene.chat.with(json!({"turn_id": second["turn_id"], "resolution": "drop"}));
     scene.client.ok("turn.resolve", drop_second).await;
     let prompts = by_role(&scene.client.transcript(&scene.chat).await, "user");
     assert_eq!(prompts.len(), 1);
@@ -454,10 +344,7 @@ async fn a_turn_that_a_crash_interrupts_is_shown_and_nothing_is_sent_again() {
     let mut client = Client::connect(&server).await;
     client.subscribe(&scene.chat).await;
     let session = client.session(&scene.chat).await;
-    assert_eq!(
-        (&session["state"], &session["turn"]),
-        (&json!("idle"), &Value::Null)
-    );
+    assert_eq!((&session["state"], &session["turn"]), (&json!("idle"), &Value::Null));
     let queue = client.queue(&scene.chat).await;
     assert_eq!(
         (&queue["auto_run"], &queue["auto_run_reason"]),
@@ -472,15 +359,9 @@ async fn a_turn_that_a_crash_interrupts_is_shown_and_nothing_is_sent_again() {
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0]["metadata"]["notice"], "turn_interrupted");
 
-    let drop_it = scene
-        .chat
-        .with(json!({"turn_id": turn, "resolution": "drop"}));
+    let drop_it = scene.chat.with(json!({"turn_id": turn, "resolution": "drop"}));
     client.ok("turn.resolve", drop_it).await;
-    assert_eq!(
-        client.queue(&scene.chat).await["auto_run"],
-        false,
-        "resolving leaves it alone"
-    );
+    assert_eq!(client.queue(&scene.chat).await["auto_run"], false, "resolving leaves it alone");
     client.set_auto_run(&scene.chat, true).await;
     client.until_settled(&scene.chat).await;
     let prompts = by_role(&client.transcript(&scene.chat).await, "user");
@@ -491,42 +372,23 @@ async fn a_turn_that_a_crash_interrupts_is_shown_and_nothing_is_sent_again() {
 async fn c071_a_queued_prompt_never_answers_a_question() {
     let mut scene = Scene::new().await;
     scene.admit("/demo ask; say went on").await;
-    let asked = scene
-        .client
-        .notified("permission.requested", |_| true)
-        .await;
-    let kinds: Vec<_> = asked["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|option| string(&option["kind"]))
-        .collect();
+    let asked = scene.client.notified("permission.requested", |_| true).await;
+    let kinds: Vec<_> =
+        asked["options"].as_array().unwrap().iter().map(|option| string(&option["kind"])).collect();
     assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
     scene.admit("y").await;
     let session = scene.client.session(&scene.chat).await;
     assert_eq!(session["state"], "awaiting_permission");
     assert_eq!(session["permission"]["request_id"], asked["request_id"]);
     assert_eq!(scene.waiting().await, ["y"]);
-    let drain = scene
-        .client
-        .request("message.queue.drain", scene.chat.identity())
-        .await;
-    assert_eq!(
-        drain,
-        Err(Refusal::new("session_not_promptable", json!({})))
-    );
+    let drain = scene.client.request("message.queue.drain", scene.chat.identity()).await;
+    assert_eq!(drain, Err(Refusal::new("session_not_promptable", json!({}))));
 
     let answer = |option: &str| {
-        scene
-            .chat
-            .with(json!({"request_id": asked["request_id"], "option_id": option}))
+        scene.chat.with(json!({"request_id": asked["request_id"], "option_id": option}))
     };
     let (unknown, reject) = (answer("maybe"), answer("no"));
-    let refused = scene
-        .client
-        .request("permission.respond", unknown)
-        .await
-        .unwrap_err();
+    let refused = scene.client.request("permission.respond", unknown).await.unwrap_err();
     assert_eq!(
         (refused.code.as_str(), &refused.details["field"]),
         ("validation", &json!("option_id"))
@@ -539,12 +401,7 @@ async fn c071_a_queued_prompt_never_answers_a_question() {
     let transcript = scene.client.transcript(&scene.chat).await;
     assert_eq!(
         contents(&transcript),
-        [
-            "/demo ask; say went on",
-            "You chose: Reject\nwent on",
-            "y",
-            "You said: y"
-        ]
+        ["/demo ask; say went on", "You chose: Reject\nwent on", "y", "You said: y"]
     );
 }
 
@@ -552,26 +409,16 @@ async fn c071_a_queued_prompt_never_answers_a_question() {
 async fn a_cancel_closes_an_open_question() {
     let mut scene = Scene::new().await;
     scene.admit("/demo ask; say never").await;
-    let asked = scene
-        .client
-        .notified("permission.requested", |_| true)
-        .await;
+    let asked = scene.client.notified("permission.requested", |_| true).await;
     scene.cancel().await;
     let resolved = scene.client.notified("permission.resolved", |_| true).await;
     assert_eq!(
-        (
-            &resolved["request_id"],
-            &resolved["option_id"],
-            &resolved["reason"]
-        ),
+        (&resolved["request_id"], &resolved["option_id"], &resolved["reason"]),
         (&asked["request_id"], &Value::Null, &json!("cancelled"))
     );
     scene.settled().await;
     let session = scene.client.session(&scene.chat).await;
-    assert_eq!(
-        (&session["state"], &session["permission"]),
-        (&json!("idle"), &Value::Null)
-    );
+    assert_eq!((&session["state"], &session["permission"]), (&json!("idle"), &Value::Null));
 }
 
 #[tokio::test]
@@ -591,16 +438,11 @@ async fn c067_a_parked_head_runs_before_what_comes_later() {
 #[tokio::test]
 async fn c070_a_pause_between_tool_calls_is_not_the_end_of_a_turn() {
     let mut scene = Scene::new().await;
-    scene
-        .admit("/demo tool a 1; sleep 50ms; tool b 2; sleep 50ms; say done")
-        .await;
+    scene.admit("/demo tool a 1; sleep 50ms; tool b 2; sleep 50ms; say done").await;
     scene.admit("B").await;
     scene.settled().await;
     let transcript = scene.client.transcript(&scene.chat).await;
-    let roles: Vec<String> = transcript
-        .iter()
-        .map(|message| string(&message["role"]))
-        .collect();
+    let roles: Vec<String> = transcript.iter().map(|message| string(&message["role"])).collect();
     assert_eq!(roles, ["user", "tool", "tool", "agent", "user", "agent"]);
     assert_eq!(transcript[1]["metadata"]["tool"], "a");
     assert_eq!(contents(&transcript)[1..4], ["1", "2", "done"]);
@@ -609,11 +451,7 @@ async fn c070_a_pause_between_tool_calls_is_not_the_end_of_a_turn() {
 #[tokio::test]
 async fn c073_the_queue_runs_while_nobody_is_connected() {
     let scene = Scene::new().await;
-    let Scene {
-        server,
-        mut client,
-        chat,
-    } = scene;
+    let Scene { server, mut client, chat } = scene;
     client.admit(&chat, "A", "/demo sleep 200ms; say A").await;
     client.admit(&chat, "B", "B").await;
     client.admit(&chat, "C", "C").await;
@@ -623,14 +461,7 @@ async fn c073_the_queue_runs_while_nobody_is_connected() {
     client.until_settled(&chat).await;
     assert_eq!(
         contents(&client.transcript(&chat).await),
-        [
-            "/demo sleep 200ms; say A",
-            "A",
-            "B",
-            "You said: B",
-            "C",
-            "You said: C"
-        ]
+        ["/demo sleep 200ms; say A", "A", "B", "You said: B", "C", "You said: C"]
     );
 }
 
@@ -662,12 +493,8 @@ async fn late_text_goes_to_its_own_turn_and_never_to_the_next() {
     let transcript = scene.client.transcript(&scene.chat).await;
     let answers_of = |prompt: &str| {
         let turn = transcript.iter().find(|m| m["content"] == prompt).unwrap()["turn_id"].clone();
-        let of_turn = transcript
-            .iter()
-            .filter(|m| m["turn_id"] == turn && m["role"] == "agent");
-        of_turn
-            .map(|message| string(&message["content"]))
-            .collect::<String>()
+        let of_turn = transcript.iter().filter(|m| m["turn_id"] == turn && m["role"] == "agent");
+        of_turn.map(|message| string(&message["content"])).collect::<String>()
     };
     assert_eq!(answers_of("b"), "You said: b");
     assert!(["a", "apsst"].contains(&answers_of("/demo say a; late psst").as_str()));
@@ -676,23 +503,16 @@ async fn late_text_goes_to_its_own_turn_and_never_to_the_next() {
 #[tokio::test]
 async fn thoughts_tools_and_plans_are_kept_in_order() {
     let mut scene = Scene::new().await;
-    scene
-        .admit("/demo think hm; say a; tool grep 3 hits; plan A|B; say b")
-        .await;
+    scene.admit("/demo think hm; say a; tool grep 3 hits; plan A|B; say b").await;
     scene.settled().await;
     let transcript = scene.client.transcript(&scene.chat).await;
     let seen: Vec<(String, String)> = transcript[1..]
         .iter()
         .map(|message| (string(&message["role"]), string(&message["content"])))
         .collect();
-    let expected = [
-        ("thought", "hm"),
-        ("agent", "a"),
-        ("tool", "3 hits"),
-        ("plan", "A\nB"),
-        ("agent", "\nb"),
-    ]
-    .map(|(role, content)| (role.to_owned(), content.to_owned()));
+    let expected =
+        [("thought", "hm"), ("agent", "a"), ("tool", "3 hits"), ("plan", "A\nB"), ("agent", "\nb")]
+            .map(|(role, content)| (role.to_owned(), content.to_owned()));
     assert_eq!(seen, expected);
 }
 
@@ -735,17 +555,11 @@ async fn a_subscription_resumes_after_the_events_it_has() {
     });
     let resumed = second.ok("session.subscribe", request).await;
     if resumed["resumed"] == true {
-        assert_eq!(
-            (&resumed["queue"], &resumed["messages"]),
-            (&Value::Null, &Value::Null)
-        );
+        assert_eq!((&resumed["queue"], &resumed["messages"]), (&Value::Null, &Value::Null));
         let ended = second.notified("turn.ended", |_| true).await;
         assert_eq!(ended["outcome"], "completed");
     } else {
-        assert_eq!(
-            contents(resumed["messages"].as_array().unwrap()),
-            ["hello", "You said: hello"]
-        );
+        assert_eq!(contents(resumed["messages"].as_array().unwrap()), ["hello", "You said: hello"]);
     }
     // Of another epoch there is nothing to resume.
     let stale = json!({
@@ -755,8 +569,5 @@ async fn a_subscription_resumes_after_the_events_it_has() {
     });
     let fresh = second.ok("session.subscribe", stale).await;
     assert_eq!(fresh["resumed"], false);
-    assert_eq!(
-        contents(fresh["messages"].as_array().unwrap()),
-        ["hello", "You said: hello"]
-    );
+    assert_eq!(contents(fresh["messages"].as_array().unwrap()), ["hello", "You said: hello"]);
 }

@@ -45,13 +45,8 @@ fn is_test_code(path: &Path) -> bool {
 /// Returns the code of a file: without comments, and without what only tests compile.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let text = text
-        .split("\n#[cfg(test)]\nmod ")
-        .next()
-        .unwrap_or_default();
-    let lines = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default());
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -84,10 +79,7 @@ fn dependencies(folder: &str) -> BTreeSet<String> {
         if line.starts_with('[') {
             section = line;
         } else if section == "[dependencies]"
-            && let Some(name) = line
-                .split(['.', ' ', '='])
-                .next()
-                .filter(|name| !name.is_empty())
+            && let Some(name) = line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty())
         {
             names.insert(name.to_owned());
         }
@@ -97,20 +89,9 @@ fn dependencies(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn shared_depends_on_nothing_that_can_touch_the_world() {
-    let allowed = [
-        "base64",
-        "jiff",
-        "serde",
-        "serde_json",
-        "sha2",
-        "thiserror",
-        "uuid",
-    ];
+    let allowed = ["base64", "jiff", "serde", "serde_json", "sha2", "thiserror", "uuid"];
     let found = dependencies("shared");
-    let more: Vec<_> = found
-        .iter()
-        .filter(|name| !allowed.contains(&name.as_str()))
-        .collect();
+    let more: Vec<_> = found.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
     assert_eq!(more, Vec::<&String>::new());
     assert_eq!(
         naming(
@@ -139,10 +120,7 @@ fn the_server_knows_no_terminal_and_the_client_no_database() {
     }
     assert!(!dependencies("tui").contains("rusqlite"));
     assert_eq!(
-        naming(
-            "tui",
-            &["rusqlite", "usher_server::store", "usher_server::domain"]
-        ),
+        naming("tui", &["rusqlite", "usher_server::store", "usher_server::domain"]),
         NOTHING
     );
 }
@@ -178,15 +156,8 @@ fn the_domain_only_decides() {
 
 #[test]
 fn sql_is_written_in_the_store_only() {
-    let statements = [
-        "SELECT ",
-        "INSERT INTO",
-        "UPDATE ",
-        "DELETE FROM",
-        "CREATE TABLE",
-        "PRAGMA ",
-        "rusqlite",
-    ];
+    let statements =
+        ["SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "CREATE TABLE", "PRAGMA ", "rusqlite"];
     let elsewhere: Vec<String> = ["server/src", "tui/src", "shared/src"]
         .into_iter()
         .flat_map(|folder| naming(folder, &statements))
@@ -200,12 +171,7 @@ fn the_store_decides_nothing_and_knows_no_wire() {
     assert_eq!(
         naming(
             "server/src/store",
-            &[
-                "usher_shared::protocol",
-                "crate::net",
-                "crate::dispatch",
-                "tungstenite"
-            ]
+            &["usher_shared::protocol", "crate::net", "crate::dispatch", "tungstenite"]
         ),
         NOTHING
     );
@@ -262,9 +228,7 @@ fn the_top_level_is_tidy() {
             files.push(name);
         }
     }
-    let known = [
-        ".ci", ".git", "locales", "server", "shared", "target", "tests", "tui",
-    ];
+    let known = [".ci", ".git", "locales", "server", "shared", "target", "tests", "tui"];
     folders.retain(|name| !known.contains(&name.as_str()));
     assert_eq!(folders, NOTHING, "unknown folders");
     let known = [
@@ -295,15 +259,8 @@ fn the_top_level_is_tidy() {
 #[test]
 fn nothing_of_one_machine_is_in_the_repository() {
     // Written so that this file does not find itself.
-    let machine = [
-        "/home/",
-        "/root/",
-        "/work/",
-        "/Users/",
-        "/tmp/target",
-        "/tmp/wt",
-    ]
-    .map(String::from);
+    let machine =
+        ["/home/", "/root/", "/work/", "/Users/", "/tmp/target", "/tmp/wt"].map(String::from);
     let mut found = Vec::new();
     for path in files_under("") {
         let Ok(text) = fs::read_to_string(&path) else {

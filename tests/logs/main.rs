@@ -63,23 +63,14 @@ async fn prompts(client: &mut Client, chat: &Chat) {
     for (number, text) in scripts.iter().enumerate() {
         // Every failed turn parks the queue.
         client.set_auto_run(chat, true).await;
-        client
-            .admit(chat, &format!("{SECRET}-{number}"), text)
-            .await;
+        client.admit(chat, &format!("{SECRET}-{number}"), text).await;
         client.until_settled(chat).await;
     }
-    let conflict = client
-        .add(chat, &format!("{SECRET}-0"), &format!("other {SECRET}"))
-        .await;
+    let conflict = client.add(chat, &format!("{SECRET}-0"), &format!("other {SECRET}")).await;
     assert_eq!(conflict.unwrap_err().code, "queue_id_conflict");
     client.set_auto_run(chat, false).await;
     let entry = client.admit(chat, SECRET, SECRET).await;
-    client
-        .ok(
-            "message.queue.remove",
-            chat.with(json!({"entry_id": entry})),
-        )
-        .await;
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": entry}))).await;
     client.ok("message.queue.cancel", chat.identity()).await;
 }
 
@@ -99,30 +90,22 @@ async fn wrong_input(server: &Server, client: &mut Client) {
     ] {
         client.send_raw(Message::text(raw)).await.unwrap();
     }
-    client
-        .send_raw(Message::binary(SECRET.as_bytes().to_vec()))
-        .await
-        .unwrap();
+    client.send_raw(Message::binary(SECRET.as_bytes().to_vec())).await.unwrap();
     client.ok("ping", json!({})).await;
     let mut wrong = Client::dial_tcp(server, &[]).await.unwrap();
     let hello = json!({"token": SECRET, "client": {"name": "tests", "version": "0"}});
     assert_eq!(wrong.hello(hello).await.unwrap_err().code, "unauthorized");
     let bearer = format!("Bearer {SECRET}");
     if let Ok(mut wrong) = Client::dial_tcp(server, &[("authorization", &bearer)]).await {
-        assert_eq!(
-            wrong.hello(json!({})).await.unwrap_err().code,
-            "unauthorized"
-        );
+        assert_eq!(wrong.hello(json!({})).await.unwrap_err().code, "unauthorized");
     }
 }
 
 #[tokio::test]
 async fn the_most_verbose_log_of_the_server_holds_no_secret() {
     for format in ["text", "json"] {
-        let launch = Launch::new()
-            .env("RUST_LOG", "trace")
-            .args(["--log-format", format])
-            .config(AGENTS);
+        let launch =
+            Launch::new().env("RUST_LOG", "trace").args(["--log-format", format]).config(AGENTS);
         let server = launch.start();
         exercise(&server).await;
         let token = launch.token();
@@ -132,9 +115,7 @@ async fn the_most_verbose_log_of_the_server_holds_no_secret() {
         let mut client = Client::connect(&server).await;
         let chat = Chat::create(&mut client).await;
         client.subscribe(&chat).await;
-        client
-            .admit(&chat, SECRET, &format!("/demo say {SECRET}; hang"))
-            .await;
+        client.admit(&chat, SECRET, &format!("/demo say {SECRET}; hang")).await;
         client.until_running(&chat).await;
         let (_, launch) = server.kill().start().terminate();
 
@@ -147,11 +128,7 @@ async fn the_most_verbose_log_of_the_server_holds_no_secret() {
 #[test]
 fn the_logs_of_a_users_own_server_and_client_hold_no_secret() {
     let user = UserHome::with_env(&[("RUST_LOG", "trace"), ("USHER_LOG", "trace")]);
-    assert_eq!(
-        user.usher(&["send", "--wait", "--json", "--id", SECRET, SECRET])
-            .code,
-        0
-    );
+    assert_eq!(user.usher(&["send", "--wait", "--json", "--id", SECRET, SECRET]).code, 0);
     let mut terminal = Terminal::open(&user, 100, 30, &[]);
     terminal.wait_for("›");
     terminal.submit(&format!("hello {SECRET}"));

@@ -54,10 +54,7 @@ fn built() -> &'static Built {
         let lock = target.lock();
         target.build(&[]);
         drop(lock);
-        Built {
-            usherd: target.directory().join("usherd"),
-            usher: target.directory().join("usher"),
-        }
+        Built { usherd: target.directory().join("usherd"), usher: target.directory().join("usher") }
     })
 }
 
@@ -77,15 +74,10 @@ struct Target {
 impl Target {
     fn of_this_test() -> Self {
         let program = env::current_exe().expect("a running program has a path");
-        let directory = program
-            .ancestors()
-            .nth(2)
-            .expect("cargo puts tests into TARGET/PROFILE/deps");
+        let directory =
+            program.ancestors().nth(2).expect("cargo puts tests into TARGET/PROFILE/deps");
         let profile = directory.file_name().expect("a profile has a name");
-        Self {
-            root: directory.with_file_name(""),
-            profile: profile.to_string_lossy().into_owned(),
-        }
+        Self { root: directory.with_file_name(""), profile: profile.to_string_lossy().into_owned() }
     }
 
     fn directory(&self) -> PathBuf {

@@ -68,33 +68,23 @@ pub fn string(value: &Value) -> String {
 pub fn accepted(answer: &Answer) -> (String, String) {
     let answer = answer.as_ref().expect("the prompt is accepted");
     let admission = &answer["admission"];
-    (
-        string(&admission["accepted_queue_id"]),
-        string(&admission["outcome"]),
-    )
+    (string(&admission["accepted_queue_id"]), string(&admission["outcome"]))
 }
 
 /// Returns the contents of entries or messages, in order.
 pub fn contents(list: &[Value]) -> Vec<&str> {
-    list.iter()
-        .map(|item| item["content"].as_str().expect("content is text"))
-        .collect()
+    list.iter().map(|item| item["content"].as_str().expect("content is text")).collect()
 }
 
 /// Returns the messages of one role, in order.
 pub fn by_role(messages: &[Value], role: &str) -> Vec<Value> {
-    messages
-        .iter()
-        .filter(|message| message["role"] == role)
-        .cloned()
-        .collect()
+    messages.iter().filter(|message| message["role"] == role).cloned().collect()
 }
 
 impl Client {
     /// Asks for an admission.
     pub async fn add(&mut self, chat: &Chat, admission_id: &str, content: &str) -> Answer {
-        self.request("message.queue.add", chat.prompt(admission_id, content))
-            .await
+        self.request("message.queue.add", chat.prompt(admission_id, content)).await
     }
 
     /// Asks for one that has to be accepted; returns the entry's id.
@@ -110,10 +100,7 @@ impl Client {
     /// Returns what waits.
     pub async fn entries(&mut self, chat: &Chat) -> Vec<Value> {
         let queue = self.queue(chat).await;
-        queue["entries"]
-            .as_array()
-            .expect("entries are a list")
-            .clone()
+        queue["entries"].as_array().expect("entries are a list").clone()
     }
 
     /// Returns the session.
@@ -132,9 +119,7 @@ impl Client {
     pub async fn transcript(&mut self, chat: &Chat) -> Vec<Value> {
         let mut messages = Vec::new();
         loop {
-            let after = messages
-                .last()
-                .map_or(json!(0), |last: &Value| last["seq"].clone());
+            let after = messages.last().map_or(json!(0), |last: &Value| last["seq"].clone());
             let request = json!({"session_id": chat.session_id, "after_seq": after, "limit": 200});
             let mut page = self.ok("transcript.page", request).await;
             if let Value::Array(page) = page["messages"].take() {
@@ -148,8 +133,7 @@ impl Client {
 
     /// Watches a session; returns its state.
     pub async fn subscribe(&mut self, chat: &Chat) -> Value {
-        self.ok("session.subscribe", json!({"session_id": chat.session_id}))
-            .await
+        self.ok("session.subscribe", json!({"session_id": chat.session_id})).await
     }
 
     /// Waits until session and queue look like this; the session must be subscribed.
@@ -168,8 +152,7 @@ impl Client {
 
     /// Waits until a turn has begun.
     pub async fn until_running(&mut self, chat: &Chat) {
-        self.until(chat, |session, _| session["state"] == "running")
-            .await;
+        self.until(chat, |session, _| session["state"] == "running").await;
     }
 
     /// Waits until no turn is open and nothing is left that would start by itself.

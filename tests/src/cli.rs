@@ -43,14 +43,8 @@ impl UserHome {
 
     /// The same, with more variables for every program that runs in it.
     pub fn with_env(variables: &[(&str, &str)]) -> Self {
-        let env = variables
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        Self {
-            home: Home::new(),
-            env,
-        }
+        let env = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { home: Home::new(), env }
     }
 
     /// Returns the environment of its programs.
@@ -86,9 +80,7 @@ impl UserHome {
         // It may not want any input.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        ran(child
-            .wait_with_output()
-            .expect("our own child can be waited for"))
+        ran(child.wait_with_output().expect("our own child can be waited for"))
     }
 }
 

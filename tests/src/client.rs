@@ -33,10 +33,7 @@ pub struct Refusal {
 impl Refusal {
     /// The refusal with this code and these details.
     pub fn new(code: &str, details: Value) -> Self {
-        Self {
-            code: code.to_owned(),
-            details,
-        }
+        Self { code: code.to_owned(), details }
     }
 }
 
@@ -98,12 +95,8 @@ impl Client {
         headers: &[(&'static str, &str)],
     ) -> Result<Self, ConnectError> {
         let address = server.tcp_address();
-        let stream = TcpStream::connect(&address)
-            .await
-            .map_err(ConnectError::NoConnection)?;
-        stream
-            .set_nodelay(true)
-            .map_err(ConnectError::NoConnection)?;
+        let stream = TcpStream::connect(&address).await.map_err(ConnectError::NoConnection)?;
+        stream.set_nodelay(true).map_err(ConnectError::NoConnection)?;
         Self::upgrade(Box::new(stream), &format!("ws://{address}/ws"), headers).await
     }
 
@@ -176,9 +169,7 @@ impl Client {
 
     /// Sends any frame.
     pub async fn send_raw(&mut self, message: Message) -> Result<(), Closed> {
-        timed(self.socket.send(message))
-            .await
-            .map_err(|_| Closed { code: None })
+        timed(self.socket.send(message)).await.map_err(|_| Closed { code: None })
     }
 
     /// Waits for the answer to the request `id`.
@@ -276,10 +267,7 @@ impl Client {
             (Some("error"), id) => {
                 let payload = &mut frame["payload"];
                 let refusal = Refusal {
-                    code: payload["code"]
-                        .as_str()
-                        .expect("errors have a code")
-                        .to_owned(),
+                    code: payload["code"].as_str().expect("errors have a code").to_owned(),
                     details: payload["details"].take(),
                 };
                 match id {
@@ -302,7 +290,5 @@ pub fn merge(object: &mut Value, changes: Value) {
 }
 
 async fn timed<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future)
-        .await
-        .expect("the server reacts in time")
+    timeout(PATIENCE, future).await.expect("the server reacts in time")
 }

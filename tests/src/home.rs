@@ -24,10 +24,7 @@ impl Home {
         for name in ["data", "run", "config", "state", "work"] {
             fs::create_dir(root.join(name)).expect("an empty directory takes folders");
         }
-        Self {
-            directory: Some(directory),
-            root,
-        }
+        Self { directory: Some(directory), root }
     }
 
     /// Returns the path of `name` in here.
@@ -79,10 +76,7 @@ impl Drop for Home {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "test output is where a failure is explained"
-)]
+#[expect(clippy::print_stderr, reason = "test output is where a failure is explained")]
 fn report_kept(root: &Path) {
     eprintln!("files of the failed test are kept in {}", root.display());
 }

@@ -34,15 +34,8 @@ struct Seen {
 impl Terminal {
     /// Opens a terminal of this size and runs `usher` in it.
     pub fn open(user: &UserHome, columns: u16, rows: u16, args: &[&str]) -> Self {
-        let size = PtySize {
-            rows,
-            cols: columns,
-            pixel_width: 0,
-            pixel_height: 0,
-        };
-        let pair = native_pty_system()
-            .openpty(size)
-            .expect("the system has pseudo-terminals");
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("the system has pseudo-terminals");
         let mut command = CommandBuilder::new(binaries::usher());
         command.args(args);
         command.cwd(user.home().path("work"));
@@ -50,10 +43,7 @@ impl Terminal {
         for (name, value) in user.environment() {
             command.env(name, value);
         }
-        let child = pair
-            .slave
-            .spawn_command(command)
-            .expect("the built program runs");
+        let child = pair.slave.spawn_command(command).expect("the built program runs");
         drop(pair.slave);
         let output = Arc::new(Output {
             state: Mutex::new(Seen {
@@ -63,30 +53,17 @@ impl Terminal {
             }),
             changed: Condvar::new(),
         });
-        let reader = pair
-            .master
-            .try_clone_reader()
-            .expect("a terminal can be read");
-        let keyboard = pair
-            .master
-            .take_writer()
-            .expect("a terminal can be written");
+        let reader = pair.master.try_clone_reader().expect("a terminal can be read");
+        let keyboard = pair.master.take_writer().expect("a terminal can be written");
         let written = Arc::clone(&output);
         thread::spawn(move || written.read_all(reader));
-        Self {
-            master: Some(pair.master),
-            keyboard: Some(keyboard),
-            child,
-            output,
-        }
+        Self { master: Some(pair.master), keyboard: Some(keyboard), child, output }
     }
 
     /// Types keys, as bytes of a terminal.
     pub fn type_keys(&mut self, keys: &str) {
         let keyboard = self.keyboard.as_mut().expect("the terminal is open");
-        keyboard
-            .write_all(keys.as_bytes())
-            .expect("the terminal takes keys");
+        keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
         keyboard.flush().expect("the terminal takes keys");
     }
 
@@ -164,10 +141,7 @@ impl Terminal {
     fn hang_up(&mut self) {
         self.keyboard = None;
         self.master = None;
-        if let Some(pid) = self
-            .child
-            .process_id()
-            .and_then(|pid| i32::try_from(pid).ok())
+        if let Some(pid) = self.child.process_id().and_then(|pid| i32::try_from(pid).ok())
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
         {
             // The reader thread still holds the terminal: do what the kernel would.

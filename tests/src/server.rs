@@ -40,12 +40,7 @@ impl Launch {
         Self {
             binary: binaries::usherd().to_owned(),
             wrapper: Vec::new(),
-            args: vec![
-                "--listen".into(),
-                unix,
-                "--listen".into(),
-                "127.0.0.1:0".into(),
-            ],
+            args: vec!["--listen".into(), unix, "--listen".into(), "127.0.0.1:0".into()],
             env: Vec::new(),
             home: Arc::new(home),
         }
@@ -135,19 +130,11 @@ impl Launch {
         let Ok(line) = lines.recv_timeout(PATIENCE) else {
             child.kill().expect("our own child can be killed");
             let status = child.wait().expect("our own child can be waited for");
-            return Err(FailedStart {
-                status,
-                log: self.home.read("server.log"),
-            });
+            return Err(FailedStart { status, log: self.home.read("server.log") });
         };
         let listening: Value = serde_json::from_str(&line).expect("stdout starts with JSON");
         assert_eq!(listening["event"], "listening", "{line}");
-        Ok(Server {
-            launch: self.clone(),
-            child: Some(child),
-            lines,
-            listening,
-        })
+        Ok(Server { launch: self.clone(), child: Some(child), lines, listening })
     }
 
     /// Returns the command that starts it, for tests that want to see it fail.
@@ -270,11 +257,8 @@ impl Server {
 
     /// Returns its process id.
     pub fn pid(&self) -> Pid {
-        let pid = self.listening["pid"]
-            .as_i64()
-            .and_then(|pid| i32::try_from(pid).ok());
-        pid.and_then(Pid::from_raw)
-            .expect("it announced its process id")
+        let pid = self.listening["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(Pid::from_raw).expect("it announced its process id")
     }
 
     /// Returns everything it has logged so far.

@@ -14,9 +14,8 @@ const TRACED: &str = "trace=fsync,fdatasync,sync_file_range,pwrite64,pwritev,wri
 
 /// Returns the words that run a program under a trace which is written to `file`.
 pub fn strace(file: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = ["strace", "-f", "-y", "-s", "8192", "-e", TRACED, "-o"]
-        .map(OsString::from)
-        .to_vec();
+    let mut words: Vec<OsString> =
+        ["strace", "-f", "-y", "-s", "8192", "-e", TRACED, "-o"].map(OsString::from).to_vec();
     words.push(file.into());
     words
 }
@@ -116,9 +115,7 @@ fn is_finished_sync(call: &str) -> bool {
 
 /// Tells whether bytes that go to a client are the answer to an admission.
 fn is_answer(call: &str) -> bool {
-    ["write(", "writev(", "sendto(", "sendmsg("]
-        .iter()
-        .any(|name| call.starts_with(name))
+    ["write(", "writev(", "sendto(", "sendmsg("].iter().any(|name| call.starts_with(name))
         && call.contains(r#"\"response\""#)
         && call.contains(r#"\"message.queue.add\""#)
 }
@@ -127,10 +124,7 @@ fn is_answer(call: &str) -> bool {
 fn ids<'a>(line: &'a str, prefix: &str) -> Vec<&'a str> {
     let mut ids = Vec::new();
     for (start, _) in line.match_indices(prefix) {
-        let digits = line[start + prefix.len()..]
-            .bytes()
-            .take_while(u8::is_ascii_digit)
-            .count();
+        let digits = line[start + prefix.len()..].bytes().take_while(u8::is_ascii_digit).count();
         let id = &line[start..start + prefix.len() + digits];
         if digits > 0 && !ids.contains(&id) {
             ids.push(id);
@@ -170,22 +164,12 @@ mod tests {
         let sync = "12 fsync(7</d/usher.db-wal>) = 0";
         assert_eq!(early(&[write, ANSWER_1]), ["k-1"]);
         assert_eq!(early(&[sync, write, ANSWER_1]), ["k-1"]);
+        assert_eq!(early(&[write, "12 fsync(8</d/usher.db>) = 0", ANSWER_1]), ["k-1"]);
         assert_eq!(
-            early(&[write, "12 fsync(8</d/usher.db>) = 0", ANSWER_1]),
+            early(&[write, "12 fsync(7</d/usher.db-wal> <unfinished ...>", ANSWER_1]),
             ["k-1"]
         );
-        assert_eq!(
-            early(&[
-                write,
-                "12 fsync(7</d/usher.db-wal> <unfinished ...>",
-                ANSWER_1
-            ]),
-            ["k-1"]
-        );
-        assert_eq!(
-            early(&[write, "12 fsync(7</d/usher.db-wal>) = -1 EIO (x)", ANSWER_1]),
-            ["k-1"]
-        );
+        assert_eq!(early(&[write, "12 fsync(7</d/usher.db-wal>) = -1 EIO (x)", ANSWER_1]), ["k-1"]);
         assert_eq!(early(&[ANSWER_1]), ["k-1"]);
     }
 

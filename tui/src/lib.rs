@@ -1,1 +1,12 @@
 //! The terminal client of usher.
+
+pub mod app;
+pub mod cli;
+pub mod driver;
+pub mod i18n;
+pub mod keymap;
+pub mod paths;
+pub mod runtime;
+pub mod terminal;
+pub mod theme;
+pub mod view;

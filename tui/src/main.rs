@@ -1,3 +1,7 @@
-//! `usher`: the terminal client.
+//! `usher`: the terminal client, and the one-shot commands.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    usher_tui::cli::run(std::env::args_os())
+}

@@ -61,10 +61,7 @@ pub fn start(spec: CommandSpec, start: AgentStart) -> Result<AgentHandle, StartE
     let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
     let (events, events_out) = mpsc::channel(EVENTS_MAX);
     tokio::spawn(serve(spec, directory, commands, events));
-    Ok(AgentHandle {
-        commands: commands_in,
-        events: events_out,
-    })
+    Ok(AgentHandle { commands: commands_in, events: events_out })
 }
 
 async fn serve(
@@ -296,7 +293,8 @@ impl Run {
 
     fn end(self) -> AgentEnd {
         let text = match (self.cancel, self.status) {
-            (Cancel::KillAt(_) | Cancel::Killed, _) => return AgentEnd::Cancelled,
+            (Cancel::KillAt(_), _) => return AgentEnd::Cancelled,
+            (Cancel::Killed, _) => return AgentEnd::Killed,
             (Cancel::NotAsked, Some(Ok(status))) if status.success() => {
                 return AgentEnd::Completed;
             }
@@ -338,9 +336,7 @@ struct Pipe {
 
 impl Pipe {
     fn new(reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
-        Self {
-            reader: Some(Box::new(reader)),
-        }
+        Self { reader: Some(Box::new(reader)) }
     }
 
     /// Returns the next bytes; none when the pipe has just ended, and never again after that.

@@ -25,9 +25,7 @@ fn spec(program: &str, args: &[&str], cancel_grace: Duration) -> CommandSpec {
 fn shell_in(directory: &Path, script: &str, cancel_grace: Duration) -> AgentHandle {
     start(
         spec("sh", &["-c", script], cancel_grace),
-        AgentStart {
-            workspace_dir: Some(directory.to_owned()),
-        },
+        AgentStart { workspace_dir: Some(directory.to_owned()) },
     )
     .unwrap()
 }
@@ -41,11 +39,7 @@ async fn send(agent: &AgentHandle, command: AgentCommand) {
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt = AgentPrompt {
-        text: text.to_owned(),
-        model: None,
-        plan_mode: false,
-    };
+    let prompt = AgentPrompt { text: text.to_owned(), model: None, plan_mode: false };
     send(agent, AgentCommand::Prompt(prompt)).await;
 }
 
@@ -80,22 +74,17 @@ fn text(text: &str) -> AgentEvent {
 }
 
 fn exit(text: &str) -> AgentEvent {
-    AgentEvent::Ended(AgentEnd::Failed {
-        reason: TurnReason::AgentExit,
-        text: text.to_owned(),
-    })
+    AgentEvent::Ended(AgentEnd::Failed { reason: TurnReason::AgentExit, text: text.to_owned() })
 }
 
 const COMPLETED: AgentEvent = AgentEvent::Ended(AgentEnd::Completed);
+const KILLED: AgentEvent = AgentEvent::Ended(AgentEnd::Killed);
 const CANCELLED: AgentEvent = AgentEvent::Ended(AgentEnd::Cancelled);
 
 #[tokio::test]
 async fn the_prompt_goes_in_and_the_answer_comes_out_byte_for_byte() {
     let prompt = "wörld\n\"$HOME\" 漢 ".repeat(20_000);
-    assert_eq!(
-        events_of("cat", &prompt).await,
-        [AgentEvent::Accepted, text(&prompt), COMPLETED]
-    );
+    assert_eq!(events_of("cat", &prompt).await, [AgentEvent::Accepted, text(&prompt), COMPLETED]);
 }
 
 #[tokio::test]
@@ -103,10 +92,7 @@ async fn every_turn_gets_a_fresh_process() {
     let mut agent = shell("n=$((n+1)); echo $n; cat");
     for _ in 0..3 {
         prompt(&agent, "x").await;
-        assert_eq!(
-            until_ended(&mut agent).await,
-            [AgentEvent::Accepted, text("1\nx"), COMPLETED]
-        );
+        assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("1\nx"), COMPLETED]);
     }
 }
 
@@ -117,32 +103,19 @@ async fn a_failed_program_shows_its_error_output_or_else_its_status() {
         [AgentEvent::Accepted, text("partial\n"), exit("sorry\n")]
     );
     let status = ExitStatus::from_raw(3 << 8).to_string();
-    assert_eq!(
-        events_of("exit 3", "x").await,
-        [AgentEvent::Accepted, exit(&status)]
-    );
+    assert_eq!(events_of("exit 3", "x").await, [AgentEvent::Accepted, exit(&status)]);
     let killed = ExitStatus::from_raw(9).to_string();
-    assert_eq!(
-        events_of("kill -9 $$", "x").await,
-        [AgentEvent::Accepted, exit(&killed)]
-    );
+    assert_eq!(events_of("kill -9 $$", "x").await, [AgentEvent::Accepted, exit(&killed)]);
 }
 
 #[tokio::test]
 async fn only_the_tail_of_the_error_output_is_kept() {
-    let events = events_of(
-        "yes 0123456789 | head -c 200000 >&2; echo end >&2; exit 1",
-        "x",
-    )
-    .await;
+    let events = events_of("yes 0123456789 | head -c 200000 >&2; echo end >&2; exit 1", "x").await;
     let Some(AgentEvent::Ended(AgentEnd::Failed { text, .. })) = events.last() else {
         panic!("{events:?}");
     };
     assert_eq!(text.len(), STDERR_TAIL_BYTES_MAX);
-    assert!(
-        text.ends_with("56789\nend\n") || text.ends_with("end\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("56789\nend\n") || text.ends_with("end\n"), "{text}");
 }
 
 #[tokio::test]
@@ -183,9 +156,7 @@ async fn a_large_answer_arrives_whole_through_a_slow_reader() {
 #[tokio::test]
 async fn a_program_that_does_not_exist_fails_the_turn_before_it_is_accepted() {
     let start_agent = || {
-        let start = AgentStart {
-            workspace_dir: None,
-        };
+        let start = AgentStart { workspace_dir: None };
         super::start(spec("no-such-program-here", &[], LONG), start).unwrap()
     };
     let mut agent = start_agent();
@@ -202,9 +173,7 @@ async fn a_program_that_does_not_exist_fails_the_turn_before_it_is_accepted() {
 
 #[tokio::test]
 async fn a_directory_that_does_not_exist_is_refused_at_start() {
-    let start = AgentStart {
-        workspace_dir: Some(PathBuf::from("/no/such/directory")),
-    };
+    let start = AgentStart { workspace_dir: Some(PathBuf::from("/no/such/directory")) };
     let error = super::start(spec("true", &[], LONG), start).err().unwrap();
     assert_eq!(error.to_string(), "/no/such/directory is not a directory");
 }
@@ -223,9 +192,7 @@ async fn the_program_runs_in_the_workspace_with_a_clean_environment() {
     assert_eq!(Path::new(place), real);
     for name in names.split_whitespace() {
         // The shell adds its own few.
-        let known = [
-            "HOME", "LANG", "PATH", "TERM", "USER", "PWD", "OLDPWD", "SHLVL", "_",
-        ];
+        let known = ["HOME", "LANG", "PATH", "TERM", "USER", "PWD", "OLDPWD", "SHLVL", "_"];
         assert!(known.contains(&name), "{name}");
     }
 }
@@ -269,12 +236,9 @@ async fn a_cancel_kills_a_program_that_does_not_listen_and_the_next_prompt_runs(
     assert_eq!(next(&mut agent).await, Some(AgentEvent::Accepted));
     assert_eq!(next(&mut agent).await, Some(text("first\n")));
     send(&agent, AgentCommand::Cancel).await;
-    assert_eq!(until_ended(&mut agent).await, [CANCELLED]);
+    assert_eq!(until_ended(&mut agent).await, [KILLED]);
     prompt(&agent, "last\n").await;
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [AgentEvent::Accepted, text("last\n"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("last\n"), COMPLETED]);
 }
 
 /// A program whose background child holds a named pipe open. The reading end learns when the last
@@ -301,11 +265,7 @@ impl Family {
         prompt(&agent, "x").await;
         assert_eq!(next(&mut agent).await, Some(AgentEvent::Accepted));
         assert_eq!(next(&mut agent).await, Some(text("ready\n")));
-        Self {
-            agent,
-            lifeline,
-            _directory: directory,
-        }
+        Self { agent, lifeline, _directory: directory }
     }
 }
 
@@ -353,10 +313,7 @@ async fn something_that_left_the_group_and_keeps_the_pipe_does_not_hold_up_the_e
                   while ! [ -s pid ]; do sleep 0.01; done; echo done";
     let mut agent = shell_in(directory.path(), script, LONG);
     prompt(&agent, "x").await;
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [AgentEvent::Accepted, text("done\n"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("done\n"), COMPLETED]);
     let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

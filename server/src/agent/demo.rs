@@ -34,19 +34,9 @@ pub fn start(start: AgentStart) -> AgentHandle {
     let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
     let (events, events_out) = mpsc::channel(EVENTS_MAX);
     tokio::spawn(
-        Demo {
-            commands,
-            events,
-            hearing: Hearing::Listens,
-            tool_calls: 0,
-            questions: 0,
-        }
-        .serve(),
+        Demo { commands, events, hearing: Hearing::Listens, tool_calls: 0, questions: 0 }.serve(),
     );
-    AgentHandle {
-        commands: commands_in,
-        events: events_out,
-    }
+    AgentHandle { commands: commands_in, events: events_out }
 }
 
 struct Demo {
@@ -120,10 +110,9 @@ impl Demo {
             Step::Tool { name, output } => self.call_tool(name, output).await,
             Step::Ask(offer) => self.ask(offer, turn).await,
             Step::Plan(entries) => self.emit(AgentEvent::Plan(entries)).await,
-            Step::Fail(text) => Err(Stop::End(AgentEnd::Failed {
-                reason: TurnReason::Error,
-                text,
-            })),
+            Step::Fail(text) => {
+                Err(Stop::End(AgentEnd::Failed { reason: TurnReason::Error, text }))
+            }
             Step::Crash => Err(Stop::Gone),
             Step::Hang => match self.hang().await? {},
             Step::Deaf => {
@@ -200,13 +189,7 @@ impl Demo {
             done: false,
         })
         .await?;
-        self.emit(AgentEvent::Tool {
-            call,
-            name,
-            output,
-            done: true,
-        })
-        .await
+        self.emit(AgentEvent::Tool { call, name, output, done: true }).await
     }
 
     async fn ask(&mut self, offer: Offer, turn: &mut Turn) -> Result<(), Stop> {
@@ -221,10 +204,8 @@ impl Demo {
         })
         .await?;
         let chosen = loop {
-            if let AgentCommand::Answer {
-                request: answered,
-                option_id,
-            } = listen(&mut self.commands, self.hearing).await?
+            if let AgentCommand::Answer { request: answered, option_id } =
+                listen(&mut self.commands, self.hearing).await?
                 && answered == request
             {
                 break option_id;

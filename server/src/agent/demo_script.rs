@@ -87,9 +87,7 @@ pub(super) enum Offer {
 /// Reads a prompt.
 pub(super) fn parse(prompt: &str) -> Script {
     if !prompt.lines().any(|line| directives(line).is_some()) {
-        return Script {
-            steps: vec![Step::Echo(prompt.to_owned())],
-        };
+        return Script { steps: vec![Step::Echo(prompt.to_owned())] };
     }
     let mut steps = Vec::new();
     let mut around = Vec::new();
@@ -172,10 +170,7 @@ fn parse_stream(rest: &str) -> Option<Step> {
 
 fn parse_tool(rest: &str) -> Option<Step> {
     let (name, output) = split_word(rest);
-    (!name.is_empty()).then(|| Step::Tool {
-        name: name.to_owned(),
-        output: output.to_owned(),
-    })
+    (!name.is_empty()).then(|| Step::Tool { name: name.to_owned(), output: output.to_owned() })
 }
 
 fn parse_offer(rest: &str) -> Option<Offer> {
@@ -188,11 +183,7 @@ fn parse_offer(rest: &str) -> Option<Offer> {
 }
 
 fn parse_plan(rest: &str) -> Vec<String> {
-    rest.split('|')
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty())
-        .map(str::to_owned)
-        .collect()
+    rest.split('|').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }
 
 /// Reads `250ms`, `2s` or `1m`.
@@ -237,14 +228,7 @@ mod tests {
 
     #[test]
     fn any_other_prompt_is_echoed_byte_for_byte() {
-        for prompt in [
-            "hello",
-            "",
-            "  a\r\n\tb  ",
-            "say hi",
-            "/demonstrate",
-            " /demo say x",
-        ] {
+        for prompt in ["hello", "", "  a\r\n\tb  ", "say hi", "/demonstrate", " /demo say x"] {
             assert_eq!(steps(prompt), [Step::Echo(prompt.to_owned())], "{prompt:?}");
         }
     }
@@ -261,22 +245,10 @@ mod tests {
                 Step::Say("working hard".to_owned()),
                 Step::Think("so".to_owned()),
                 Step::Sleep(Duration::from_millis(500)),
-                Step::Stream {
-                    chunks: 3,
-                    bytes: CHUNK_BYTES_DEFAULT
-                },
-                Step::Stream {
-                    chunks: 2,
-                    bytes: 100
-                },
-                Step::Tool {
-                    name: "grep".to_owned(),
-                    output: "3 hits".to_owned()
-                },
-                Step::Tool {
-                    name: "ls".to_owned(),
-                    output: String::new()
-                },
+                Step::Stream { chunks: 3, bytes: CHUNK_BYTES_DEFAULT },
+                Step::Stream { chunks: 2, bytes: 100 },
+                Step::Tool { name: "grep".to_owned(), output: "3 hits".to_owned() },
+                Step::Tool { name: "ls".to_owned(), output: String::new() },
                 Step::Ask(Offer::Any),
                 Step::Ask(Offer::Allow),
                 Step::Ask(Offer::Reject),

@@ -9,24 +9,12 @@ use super::super::AgentPrompt;
 use super::*;
 
 fn agent() -> AgentHandle {
-    start(AgentStart {
-        workspace_dir: None,
-    })
+    start(AgentStart { workspace_dir: None })
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt = AgentPrompt {
-        text: text.to_owned(),
-        model: None,
-        plan_mode: false,
-    };
-    assert!(
-        agent
-            .commands
-            .send(AgentCommand::Prompt(prompt))
-            .await
-            .is_ok()
-    );
+    let prompt = AgentPrompt { text: text.to_owned(), model: None, plan_mode: false };
+    assert!(agent.commands.send(AgentCommand::Prompt(prompt)).await.is_ok());
 }
 
 async fn cancel(agent: &AgentHandle) {
@@ -109,18 +97,9 @@ async fn a_script_reports_its_steps_in_order() {
 async fn a_stream_has_the_chunks_and_bytes_it_was_asked_for() {
     assert_eq!(
         events_of("/demo stream 3 5").await,
-        [
-            AgentEvent::Accepted,
-            text("1 ..."),
-            text("2 ..."),
-            text("3 ..."),
-            COMPLETED,
-        ]
+        [AgentEvent::Accepted, text("1 ..."), text("2 ..."), text("3 ..."), COMPLETED,]
     );
-    assert_eq!(
-        answer(&events_of("/demo stream 12 1").await),
-        "123456789111"
-    );
+    assert_eq!(answer(&events_of("/demo stream 12 1").await), "123456789111");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,10 +138,7 @@ async fn failing_and_refusing_end_the_script() {
 async fn a_crash_delivers_what_was_said_and_closes_the_channels() {
     let mut agent = agent();
     prompt(&agent, "/demo say last words; crash; say b").await;
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [AgentEvent::Accepted, text("last words")]
-    );
+    assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("last words")]);
     assert!(agent.commands.send(AgentCommand::Cancel).await.is_err());
 }
 
@@ -170,10 +146,7 @@ async fn a_crash_delivers_what_was_said_and_closes_the_channels() {
 async fn late_text_comes_after_the_end_and_before_the_next_turn() {
     let mut agent = agent();
     prompt(&agent, "/demo late psst; say a").await;
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [AgentEvent::Accepted, text("a"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("a"), COMPLETED]);
     prompt(&agent, "b").await;
     assert_eq!(agent.events.recv().await, Some(text("psst")));
     assert_eq!(answer(&until_ended(&mut agent).await), "You said: b");
@@ -205,30 +178,21 @@ async fn a_question_waits_for_its_own_answer() {
         };
         assert!(agent.commands.send(answer).await.is_ok());
     }
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [text("You chose: Reject"), text("\non"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [text("You chose: Reject"), text("\non"), COMPLETED]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_question_is_nothing_chosen() {
     let mut agent = agent();
     prompt(&agent, "/demo ask reject").await;
-    let answer_none = AgentCommand::Answer {
-        request: "question-1".to_owned(),
-        option_id: None,
-    };
+    let answer_none = AgentCommand::Answer { request: "question-1".to_owned(), option_id: None };
     assert_eq!(agent.events.recv().await, Some(AgentEvent::Accepted));
     let Some(AgentEvent::Permission { options, .. }) = agent.events.recv().await else {
         panic!("no question");
     };
     assert_eq!(options.len(), 1);
     assert!(agent.commands.send(answer_none).await.is_ok());
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [text("You chose nothing"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [text("You chose nothing"), COMPLETED]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,10 +236,7 @@ async fn a_deaf_agent_ignores_cancels_until_it_is_dropped() {
     let mut agent = agent();
     prompt(&agent, "/demo deaf; sleep 5m; say done").await;
     cancel(&agent).await;
-    assert_eq!(
-        until_ended(&mut agent).await,
-        [AgentEvent::Accepted, text("done"), COMPLETED]
-    );
+    assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("done"), COMPLETED]);
 
     // As the last directive it never ends; the next turn would hear again.
     prompt(&agent, "/demo deaf").await;
@@ -283,10 +244,7 @@ async fn a_deaf_agent_ignores_cancels_until_it_is_dropped() {
     cancel(&agent).await;
     let forever = tokio::time::timeout(Duration::from_secs(86_400), agent.events.recv()).await;
     assert!(forever.is_err());
-    let AgentHandle {
-        commands,
-        mut events,
-    } = agent;
+    let AgentHandle { commands, mut events } = agent;
     drop(commands);
     assert_eq!(events.recv().await, None);
 }

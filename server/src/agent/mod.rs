@@ -8,19 +8,25 @@ pub mod demo;
 mod demo_script;
 mod output;
 mod process;
+mod registry;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use usher_shared::protocol::session::PermissionKind;
 use usher_shared::protocol::turn::TurnReason;
 
 pub use command::CommandSpec;
+pub use registry::{Agents, DEMO};
 
 /// Commands waiting for an agent; more wait in the sender.
 pub const COMMANDS_MAX: usize = 8;
 /// Events of an agent that nobody stored yet; a faster agent waits (back-pressure).
 pub const EVENTS_MAX: usize = 64;
+
+/// How long a demo agent that is deaf to a cancel goes on.
+const DEMO_CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// Which backend a configured agent uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +38,15 @@ pub enum AgentSpec {
 }
 
 impl AgentSpec {
+    /// Returns how long a runner waits for a cancelled agent before it drops the handle: a little
+    /// longer than the agent's own way of ending takes.
+    pub fn cancel_patience(&self) -> Duration {
+        match self {
+            Self::Demo => DEMO_CANCEL_GRACE,
+            Self::Command(spec) => spec.cancel_grace + Duration::from_secs(1),
+        }
+    }
+
     /// Starts an agent for one session, on the current runtime.
     pub fn start(&self, start: AgentStart) -> Result<AgentHandle, StartError> {
         match self {
@@ -122,6 +137,8 @@ pub enum AgentEnd {
     Refused,
     /// Stopped as asked.
     Cancelled,
+    /// Asked to stop, it did not, and was killed.
+    Killed,
     /// It went wrong.
     Failed {
         /// What kind of failure.

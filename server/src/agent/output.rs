@@ -66,10 +66,7 @@ pub(super) struct Tail {
 impl Tail {
     /// Keeps at most `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes: VecDeque::new(),
-            bytes_max,
-        }
+        Self { bytes: VecDeque::new(), bytes_max }
     }
 
     /// Adds what was printed.
@@ -83,11 +80,8 @@ impl Tail {
     /// Returns the tail as text of at most the same size, starting at a character.
     pub(super) fn into_text(mut self) -> String {
         let bytes = self.bytes.make_contiguous();
-        let continuation = bytes
-            .iter()
-            .take(3)
-            .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000)
-            .count();
+        let continuation =
+            bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
         let text = without_nul(String::from_utf8_lossy(&bytes[continuation..]).into_owned());
         // Replacing an invalid byte takes three: cut again.
         let start = text.len().saturating_sub(self.bytes_max);
@@ -101,10 +95,7 @@ mod tests {
 
     fn decode_in_pieces_of(size: usize, bytes: &[u8]) -> String {
         let mut decoder = TextDecoder::default();
-        let mut text: String = bytes
-            .chunks(size)
-            .map(|piece| decoder.push(piece))
-            .collect();
+        let mut text: String = bytes.chunks(size).map(|piece| decoder.push(piece)).collect();
         text.push_str(&decoder.finish());
         text
     }

@@ -116,13 +116,8 @@ mod tests {
         });
         assert_eq!(
             environment,
-            [
-                ("PATH", "/bin"),
-                ("HOME", "/home/anna"),
-                ("API_KEY", "k"),
-                ("TERM", "dumb"),
-            ]
-            .map(|(name, value)| (name, OsString::from(value)))
+            [("PATH", "/bin"), ("HOME", "/home/anna"), ("API_KEY", "k"), ("TERM", "dumb"),]
+                .map(|(name, value)| (name, OsString::from(value)))
         );
     }
 }

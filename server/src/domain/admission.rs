@@ -132,10 +132,7 @@ pub fn admit(
     }
     let max = cap_in_force(max_per_session);
     if session.queue.stored >= max {
-        return Err(AdmitRefusal::QueueFull {
-            queue_size: session.queue.stored,
-            max,
-        });
+        return Err(AdmitRefusal::QueueFull { queue_size: session.queue.stored, max });
     }
     let queue = QueueHead {
         stored: session.queue.stored + 1,
@@ -149,11 +146,7 @@ pub fn admit(
         model: submission.model,
         plan_mode: submission.plan_mode,
         provenance: Provenance {
-            admission_ids: submission
-                .identified
-                .iter()
-                .map(|sent| sent.id.clone())
-                .collect(),
+            admission_ids: submission.identified.iter().map(|sent| sent.id.clone()).collect(),
             past: Vec::new(),
         },
         queued_at: fresh.now,
@@ -176,10 +169,7 @@ pub fn admit(
             content_truncated,
             queue_revision: queue.revision,
         };
-        changes.push(Change::InsertReceipt(
-            session.incarnation_key,
-            Box::new(receipt),
-        ));
+        changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt)));
     }
     let mut events = vec![(session.id, Event::QueueChanged)];
     if session.is_promptable() && queue.auto_run == AutoRun::On {
@@ -204,11 +194,5 @@ fn snapshot(entry: &Entry) -> (Entry, bool) {
     if cut.len() == entry.content.len() {
         return (entry.clone(), false);
     }
-    (
-        Entry {
-            content: Arc::from(cut),
-            ..entry.clone()
-        },
-        true,
-    )
+    (Entry { content: Arc::from(cut), ..entry.clone() }, true)
 }

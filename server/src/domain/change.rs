@@ -125,10 +125,6 @@ pub struct Decision<T> {
 impl<T> Decision<T> {
     /// Answers and changes nothing.
     pub fn unchanged(reply: T) -> Self {
-        Self {
-            changes: Vec::new(),
-            events: Vec::new(),
-            reply,
-        }
+        Self { changes: Vec::new(), events: Vec::new(), reply }
     }
 }

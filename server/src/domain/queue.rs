@@ -16,10 +16,8 @@ pub fn remove(
     undo_id: UndoId,
     now: UnixMillis,
 ) -> Decision<UndoId> {
-    let queue = QueueHead {
-        stored: session.queue.stored.saturating_sub(1),
-        ..session.queue.changed()
-    };
+    let queue =
+        QueueHead { stored: session.queue.stored.saturating_sub(1), ..session.queue.changed() };
     Decision {
         changes: vec![
             Change::RemoveEntry(entry_id, undo_id, now),
@@ -53,9 +51,9 @@ pub fn expect_revision(
     expected: Option<QueueRevision>,
 ) -> Result<(), QueueChanged> {
     match expected {
-        Some(expected) if expected != session.queue.revision => Err(QueueChanged {
-            revision: session.queue.revision,
-        }),
+        Some(expected) if expected != session.queue.revision => {
+            Err(QueueChanged { revision: session.queue.revision })
+        }
         _ => Ok(()),
     }
 }
@@ -76,16 +74,10 @@ pub fn clear(
         stored: session.queue.stored.saturating_sub(removed),
         ..session.queue.changed()
     };
-    let mut changes: Vec<Change> = visible
-        .iter()
-        .map(|id| Change::RemoveEntry(*id, undo_id, now))
-        .collect();
+    let mut changes: Vec<Change> =
+        visible.iter().map(|id| Change::RemoveEntry(*id, undo_id, now)).collect();
     changes.push(Change::SetQueue(session.key, queue));
-    Decision {
-        changes,
-        events: vec![(session.id, Event::QueueChanged)],
-        reply,
-    }
+    Decision { changes, events: vec![(session.id, Event::QueueChanged)], reply }
 }
 
 /// Switches auto-run; the same position again changes nothing, not even the reason.
@@ -95,8 +87,5 @@ pub fn set_auto_run(session: &Session, enabled: bool) -> Option<QueueHead> {
         (false, AutoRun::On) => AutoRun::Off(AutoRunReason::User),
         (true, AutoRun::On) | (false, AutoRun::Off(_)) => return None,
     };
-    Some(QueueHead {
-        auto_run,
-        ..session.queue.changed()
-    })
+    Some(QueueHead { auto_run, ..session.queue.changed() })
 }

@@ -77,10 +77,7 @@ impl QueueHead {
     /// Returns the queue one durable change later.
     #[must_use]
     pub fn changed(self) -> Self {
-        Self {
-            revision: self.revision.next(),
-            ..self
-        }
+        Self { revision: self.revision.next(), ..self }
     }
 }
 
@@ -192,9 +189,7 @@ pub fn authorize(
             session.owner == caller.id
                 && session.task_id == target.task_id
                 && !session.archived
-                && target
-                    .incarnation_id
-                    .is_none_or(|id| id == session.incarnation_id)
+                && target.incarnation_id.is_none_or(|id| id == session.incarnation_id)
         })
         .ok_or(Unavailable)
 }
@@ -209,17 +204,11 @@ impl Session {
     pub fn state(&self) -> SessionState {
         match self.turn {
             None => SessionState::Idle,
-            Some(OpenTurn {
-                stop: Stop::Asked, ..
-            }) => SessionState::Cancelling,
-            Some(OpenTurn {
-                stage: TurnStage::Running,
-                ..
-            }) => SessionState::Running,
-            Some(OpenTurn {
-                stage: TurnStage::Reserved | TurnStage::HandedOver,
-                ..
-            }) => SessionState::Starting,
+            Some(OpenTurn { stop: Stop::Asked, .. }) => SessionState::Cancelling,
+            Some(OpenTurn { stage: TurnStage::Running, .. }) => SessionState::Running,
+            Some(OpenTurn { stage: TurnStage::Reserved | TurnStage::HandedOver, .. }) => {
+                SessionState::Starting
+            }
         }
     }
 }

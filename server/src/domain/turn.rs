@@ -24,10 +24,7 @@ pub struct NotOpen;
 
 /// Returns the open turn if it is `turn_id`.
 pub fn open(session: &Session, turn_id: TurnId) -> Result<OpenTurn, NotOpen> {
-    session
-        .turn
-        .filter(|turn| turn.id == turn_id)
-        .ok_or(NotOpen)
+    session.turn.filter(|turn| turn.id == turn_id).ok_or(NotOpen)
 }
 
 /// Takes the head for a new turn of a promptable session. `queue` is the session's queue with
@@ -56,13 +53,7 @@ pub fn reserve(
             Change::ReserveEntry(head.id, turn_id),
             Change::SetQueue(session.key, queue.changed()),
         ],
-        events: started(
-            session,
-            turn_id,
-            Arc::clone(&head.content),
-            run,
-            QueueMoved::Yes,
-        ),
+        events: started(session, turn_id, Arc::clone(&head.content), run, QueueMoved::Yes),
         reply: (),
     }
 }
@@ -108,10 +99,7 @@ pub fn hand_over(session: &Session, turn_id: TurnId) -> Result<Decision<()>, Not
         return Err(NotOpen);
     }
     Ok(Decision {
-        changes: vec![Change::SetTurn(OpenTurn {
-            stage: TurnStage::HandedOver,
-            ..turn
-        })],
+        changes: vec![Change::SetTurn(OpenTurn { stage: TurnStage::HandedOver, ..turn })],
         events: Vec::new(),
         reply: (),
     })
@@ -129,14 +117,8 @@ pub fn accept(
     let mut events = Vec::new();
     let prompt = match (turn.prompt, entry) {
         (TurnPrompt::Entry(entry_id), Some(entry)) => {
-            let message = user_message(
-                session,
-                turn.id,
-                entry,
-                message_id,
-                MessageStatus::Complete,
-                now,
-            );
+            let message =
+                user_message(session, turn.id, entry, message_id, MessageStatus::Complete, now);
             changes.push(Change::DeleteEntry(entry_id));
             changes.push(Change::InsertMessage(
                 session.key,
@@ -154,17 +136,9 @@ pub fn accept(
         }
         (prompt, _) => prompt,
     };
-    changes.push(Change::SetTurn(OpenTurn {
-        stage: TurnStage::Running,
-        prompt,
-        ..turn
-    }));
+    changes.push(Change::SetTurn(OpenTurn { stage: TurnStage::Running, prompt, ..turn }));
     events.push((session.id, Event::SessionChanged));
-    Decision {
-        changes,
-        events,
-        reply: (),
-    }
+    Decision { changes, events, reply: () }
 }
 
 fn user_message(
@@ -243,11 +217,7 @@ pub fn cancel(
         _ => None,
     };
     let parks = waiting > 0 || entry_back.is_some();
-    let queue = if parks {
-        off(session.queue, AutoRunReason::Cancelled)
-    } else {
-        session.queue
-    };
+    let queue = if parks { off(session.queue, AutoRunReason::Cancelled) } else { session.queue };
     let mut changes = Vec::new();
     let mut events = vec![(session.id, Event::StopAsked(turn.id))];
     if turn.stage == TurnStage::Reserved {
@@ -268,30 +238,20 @@ pub fn cancel(
             },
         ));
     } else {
-        changes.push(Change::SetTurn(OpenTurn {
-            stop: Stop::Asked,
-            ..turn
-        }));
+        changes.push(Change::SetTurn(OpenTurn { stop: Stop::Asked, ..turn }));
     }
     if parks || entry_back.is_some() {
         changes.push(Change::SetQueue(session.key, queue.changed()));
         events.push((session.id, Event::QueueChanged));
     }
     events.push((session.id, Event::SessionChanged));
-    Ok(Decision {
-        changes,
-        events,
-        reply: Cancelled::Yes,
-    })
+    Ok(Decision { changes, events, reply: Cancelled::Yes })
 }
 
 /// Turns ON to OFF with a reason; OFF keeps the reason it has.
 fn off(queue: QueueHead, reason: AutoRunReason) -> QueueHead {
     match queue.auto_run {
-        AutoRun::On => QueueHead {
-            auto_run: AutoRun::Off(reason),
-            ..queue
-        },
+        AutoRun::On => QueueHead { auto_run: AutoRun::Off(reason), ..queue },
         AutoRun::Off(_) => queue,
     }
 }
@@ -341,16 +301,12 @@ pub fn end(
 ) -> Decision<()> {
     let end = match turn.stop {
         // Whatever the agent answers to a stop: the user cancelled.
-        Stop::Asked if end.outcome == TurnOutcome::Completed => TurnEnd {
-            outcome: TurnOutcome::Cancelled,
-            reason: None,
-            text: None,
-        },
-        Stop::Asked if end.outcome == TurnOutcome::Failed => TurnEnd {
-            outcome: TurnOutcome::Cancelled,
-            reason: end.reason,
-            text: None,
-        },
+        Stop::Asked if end.outcome == TurnOutcome::Completed => {
+            TurnEnd { outcome: TurnOutcome::Cancelled, reason: None, text: None }
+        }
+        Stop::Asked if end.outcome == TurnOutcome::Failed => {
+            TurnEnd { outcome: TurnOutcome::Cancelled, reason: end.reason, text: None }
+        }
         Stop::Asked | Stop::NotAsked => end,
     };
     let mut writer = EndWriter {
@@ -393,8 +349,7 @@ impl EndWriter {
     }
 
     fn tell(&mut self, message: Message) {
-        self.events
-            .push((self.session.id, Event::MessageWritten(Box::new(message))));
+        self.events.push((self.session.id, Event::MessageWritten(Box::new(message))));
     }
 
     fn settle(&mut self, turn_id: TurnId, streaming: Vec<Message>, status: MessageStatus) {
@@ -418,22 +373,15 @@ impl EndWriter {
             return;
         }
         let status = prompt_becomes(end.outcome).unwrap_or(MessageStatus::Complete);
-        let message = user_message(
-            &self.session,
-            turn.id,
-            entry,
-            fresh.prompt_id,
-            status,
-            fresh.now,
-        );
+        let message =
+            user_message(&self.session, turn.id, entry, fresh.prompt_id, status, fresh.now);
         self.changes.push(Change::DeleteEntry(entry.id));
         self.queue.stored = self.queue.stored.saturating_sub(1);
         self.write(message);
     }
 
     fn mark_prompt(&mut self, prompt: Message, status: MessageStatus) {
-        self.changes
-            .push(Change::SetMessageStatus(prompt.id, status));
+        self.changes.push(Change::SetMessageStatus(prompt.id, status));
         self.tell(Message { status, ..prompt });
     }
 
@@ -448,50 +396,26 @@ impl EndWriter {
             content: Arc::from(text),
             content_bytes: text.len() as u64,
             status: MessageStatus::Complete,
-            details: MessageDetails {
-                notice: Some(notice),
-                ..MessageDetails::default()
-            },
+            details: MessageDetails { notice: Some(notice), ..MessageDetails::default() },
             created_at: fresh.now,
         });
     }
 
     fn finish(mut self, turn_id: TurnId, end: TurnEnd, ended_at: UnixMillis) -> Decision<()> {
-        let TurnEnd {
-            outcome,
-            reason,
-            text,
-        } = end;
-        self.changes.push(Change::EndTurn {
-            turn_id,
-            outcome,
-            reason,
-            ended_at,
-        });
+        let TurnEnd { outcome, reason, text } = end;
+        self.changes.push(Change::EndTurn { turn_id, outcome, reason, ended_at });
         let id = self.session.id;
         if self.queue.auto_run != self.session.queue.auto_run {
             self.queue = self.queue.changed();
         }
         if self.queue != self.session.queue {
-            self.changes
-                .push(Change::SetQueue(self.session.key, self.queue));
+            self.changes.push(Change::SetQueue(self.session.key, self.queue));
             self.events.push((id, Event::QueueChanged));
         }
-        self.events.push((
-            id,
-            Event::TurnEnded {
-                turn_id,
-                outcome,
-                reason,
-                text,
-            },
-        ));
+        self.events.push((id, Event::TurnEnded { turn_id, outcome, reason, text }));
         self.events.push((id, Event::SessionChanged));
-        Decision {
-            changes: self.changes,
-            events: self.events,
-            reply: (),
-        }
+        self.events.push((id, Event::MayStart));
+        Decision { changes: self.changes, events: self.events, reply: () }
     }
 }
 
@@ -548,11 +472,7 @@ pub fn recover(
     records: TurnRecords,
     fresh: Fresh,
 ) -> Decision<()> {
-    let how = |outcome| TurnEnd {
-        outcome,
-        reason: None,
-        text: None,
-    };
+    let how = |outcome| TurnEnd { outcome, reason: None, text: None };
     match turn.stage {
         TurnStage::Reserved => {
             let mut writer = EndWriter {
@@ -641,17 +561,13 @@ pub fn resolve(
             ];
             let (text, run) = (Arc::clone(&prompt.content), prompt.details.run.clone());
             let mut events = started(session, new_turn_id, text, run, QueueMoved::No);
-            let message = Message {
-                status,
-                turn_id: Some(new_turn_id),
-                ..prompt
-            };
+            let message = Message { status, turn_id: Some(new_turn_id), ..prompt };
             events.push((session.id, Event::MessageWritten(Box::new(message))));
-            Ok(Decision {
-                changes,
-                events,
-                reply: (),
-            })
+            Ok(Decision { changes, events, reply: () })
         }
     }
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

@@ -171,7 +171,9 @@ impl Service {
                 let startable = reads
                     .session(session_id)?
                     .filter(|s| s.is_promptable() && s.queue.auto_run == AutoRun::On);
-                let Some(session) = startable else { return Ok(Decision::unchanged(false)) };
+                let Some(session) = startable else {
+                    return Ok(Decision::unchanged(false));
+                };
                 let Some(head) = reads.head(session.key)? else {
                     return Ok(Decision::unchanged(false));
                 };
@@ -191,7 +193,9 @@ fn switch_on(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>,
 }
 
 fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
-    let Some(queue) = switch else { return Decision::unchanged(false) };
+    let Some(queue) = switch else {
+        return Decision::unchanged(false);
+    };
     Decision {
         changes: vec![Change::SetQueue(session.key, queue)],
         events: vec![(session.id, Event::QueueChanged)],

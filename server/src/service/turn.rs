@@ -134,9 +134,9 @@ impl Service {
         &self,
         session_id: SessionId,
         turn_id: TurnId,
+        id: MessageId,
         new: NewText,
-    ) -> Transacted<(MessageId, MessageSeq)> {
-        let id = MessageId::from_uuid(fresh_uuid());
+    ) -> Transacted<MessageSeq> {
         self.store
             .transact(move |reads| {
                 let session = existing(reads, session_id)?;
@@ -161,7 +161,7 @@ impl Service {
                         boxed,
                     )],
                     events: vec![(session_id, Event::MessageWritten(Box::new(message)))],
-                    reply: (id, seq),
+                    reply: seq,
                 })
             })
             .await
@@ -259,7 +259,7 @@ impl Service {
     /// # Errors
     /// If the store fails.
     pub async fn recover(&self) -> Result<usize, TransactError<StoreError>> {
-        let left = self.store.read(Reads::sessions_with_open_turn).await;
+        let left = self.store.read(|reads| reads.sessions_with_open_turn()).await;
         let left: Vec<Session> = left.map_err(TransactError::<StoreError>::NotStored)?;
         for session in &left {
             let (session_id, fresh) = (session.id, fresh());
@@ -284,7 +284,7 @@ impl Service {
     /// # Errors
     /// If the store fails.
     pub async fn sweep(&self) -> Result<Vec<SessionId>, StoreError> {
-        self.store.read(Reads::sessions_waiting).await
+        self.store.read(|reads| reads.sessions_waiting()).await
     }
 
     /// Deletes what was removed from queues longer ago than `undo_ms`.

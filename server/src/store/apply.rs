@@ -21,34 +21,23 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::InsertSession(session) => insert_session(conn, session),
         Change::SetQueue(session, queue) => set_queue(conn, *session, queue),
         Change::InsertEntry(session, entry) => insert_entry(conn, *session, entry),
-        Change::ReserveEntry(id, turn) => one(
-            conn,
-            sql::ENTRY_RESERVE,
-            &[Param::Id(id.uuid()), Param::Id(turn.uuid())],
-        ),
+        Change::ReserveEntry(id, turn) => {
+            one(conn, sql::ENTRY_RESERVE, &[Param::Id(id.uuid()), Param::Id(turn.uuid())])
+        }
         Change::ReleaseEntry(id) => one(conn, sql::ENTRY_RELEASE, &[Param::Id(id.uuid())]),
         Change::DeleteEntry(id) => one(conn, sql::ENTRY_DELETE, &[Param::Id(id.uuid())]),
         Change::RemoveEntry(id, undo, at) => one(
             conn,
             sql::ENTRY_REMOVE,
-            &[
-                Param::Id(id.uuid()),
-                Param::Id(undo.uuid()),
-                Param::Int(at.get()),
-            ],
+            &[Param::Id(id.uuid()), Param::Id(undo.uuid()), Param::Int(at.get())],
         ),
-        Change::PurgeRemoved { before } => conn
-            .execute(sql::ENTRIES_PURGE, &[Param::Int(before.get())])
-            .map(drop),
+        Change::PurgeRemoved { before } => {
+            conn.execute(sql::ENTRIES_PURGE, &[Param::Int(before.get())]).map(drop)
+        }
         Change::InsertReceipt(incarnation, receipt) => insert_receipt(conn, *incarnation, receipt),
         Change::InsertTurn(session, turn) => insert_turn(conn, *session, turn),
         Change::SetTurn(turn) => set_turn(conn, turn),
-        Change::EndTurn {
-            turn_id,
-            outcome,
-            reason,
-            ended_at,
-        } => one(
+        Change::EndTurn { turn_id, outcome, reason, ended_at } => one(
             conn,
             sql::TURN_END,
             &[
@@ -63,21 +52,14 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         }
         Change::AppendMessage(id, text) => append_message(conn, *id, text),
         Change::ReplaceMessage(id, text) => replace_message(conn, *id, text),
-        Change::SetMessageStatus(id, status) => one(
-            conn,
-            sql::MESSAGE_STATUS,
-            &[Param::Id(id.uuid()), Param::Text(status.as_str())],
-        ),
-        Change::SetMessageTurn(id, turn) => one(
-            conn,
-            sql::MESSAGE_TURN,
-            &[Param::Id(id.uuid()), Param::Id(turn.uuid())],
-        ),
+        Change::SetMessageStatus(id, status) => {
+            one(conn, sql::MESSAGE_STATUS, &[Param::Id(id.uuid()), Param::Text(status.as_str())])
+        }
+        Change::SetMessageTurn(id, turn) => {
+            one(conn, sql::MESSAGE_TURN, &[Param::Id(id.uuid()), Param::Id(turn.uuid())])
+        }
         Change::SettleMessages(turn, status) => conn
-            .execute(
-                sql::MESSAGES_SETTLE,
-                &[Param::Id(turn.uuid()), Param::Text(status.as_str())],
-            )
+            .execute(sql::MESSAGES_SETTLE, &[Param::Id(turn.uuid()), Param::Text(status.as_str())])
             .map(drop),
         Change::SetMessageDetails(id, details) => {
             let text = row::details_text(details);
@@ -136,11 +118,7 @@ fn insert_session(conn: &mut dyn Conn, session: &NewSession) -> Result<(), Store
             Param::Int(session.created_at.get()),
         ],
     )?;
-    one(
-        conn,
-        sql::INCARNATION_ATTACH,
-        &[Param::Id(incarnation), Param::Id(session.id.uuid())],
-    )
+    one(conn, sql::INCARNATION_ATTACH, &[Param::Id(incarnation), Param::Id(session.id.uuid())])
 }
 
 fn set_queue(
@@ -292,11 +270,7 @@ fn insert_message(
             Param::Int(message.created_at.get()),
         ],
     )?;
-    one(
-        conn,
-        sql::SESSION_LAST_SEQ,
-        &[Param::Int(session.0), int(message.seq.get())],
-    )
+    one(conn, sql::SESSION_LAST_SEQ, &[Param::Int(session.0), int(message.seq.get())])
 }
 
 /// Text of a message that is kept in its own row; the rest goes into parts.
@@ -316,11 +290,7 @@ fn append_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(), 
         let params = [key, Param::Text(text), int(text.len() as u64)];
         return one(conn, sql::MESSAGE_APPEND, &params);
     }
-    one(
-        conn,
-        sql::PART_INSERT,
-        &[key, Param::Int(size), Param::Text(text)],
-    )?;
+    one(conn, sql::PART_INSERT, &[key, Param::Int(size), Param::Text(text)])?;
     one(conn, sql::MESSAGE_GROW, &[key, int(text.len() as u64)])
 }
 
@@ -328,9 +298,5 @@ fn replace_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(),
     let (key, _) = message_size(conn, id)?;
     let key = Param::Int(key);
     conn.execute(sql::PARTS_DELETE, &[key])?;
-    one(
-        conn,
-        sql::MESSAGE_REPLACE,
-        &[key, Param::Text(text), int(text.len() as u64)],
-    )
+    one(conn, sql::MESSAGE_REPLACE, &[key, Param::Text(text), int(text.len() as u64)])
 }

@@ -30,8 +30,6 @@ impl<'a> Param<'a> {
 pub(super) trait Row {
     /// Reads an integer.
     fn int(&self, column: usize) -> Result<i64, StoreError>;
-    /// Reads an integer or NULL.
-    fn opt_int(&self, column: usize) -> Result<Option<i64>, StoreError>;
     /// Reads text or NULL; the borrow ends with the row.
     fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError>;
     /// Reads bytes or NULL; the borrow ends with the row.
@@ -39,8 +37,7 @@ pub(super) trait Row {
 
     /// Reads text.
     fn text(&self, column: usize) -> Result<&str, StoreError> {
-        self.opt_text(column)?
-            .ok_or(StoreError::Damaged("NULL where text belongs"))
+        self.opt_text(column)?.ok_or(StoreError::Damaged("NULL where text belongs"))
     }
 
     /// Reads a UUID or NULL.
@@ -52,8 +49,7 @@ pub(super) trait Row {
 
     /// Reads a UUID.
     fn uuid(&self, column: usize) -> Result<Uuid, StoreError> {
-        self.opt_uuid(column)?
-            .ok_or(StoreError::Damaged("NULL where an id belongs"))
+        self.opt_uuid(column)?.ok_or(StoreError::Damaged("NULL where an id belongs"))
     }
 }
 

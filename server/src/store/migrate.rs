@@ -16,10 +16,8 @@ const META_CREATE: &str =
 /// Runs what is missing. Refuses a database of a newer program.
 pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
     conn.execute(META_CREATE, []).map_err(store_error)?;
-    conn.execute(sql::META_SET, ("schema", "0"))
-        .map_err(store_error)?;
-    conn.execute(sql::META_SET, ("store_id", Uuid::new_v4().to_string()))
-        .map_err(store_error)?;
+    conn.execute(sql::META_SET, ("schema", "0")).map_err(store_error)?;
+    conn.execute(sql::META_SET, ("store_id", Uuid::new_v4().to_string())).map_err(store_error)?;
     let found: i64 = conn
         .query_row(sql::META_GET, ["schema"], |row| row.get::<_, String>(0))
         .map_err(store_error)?
@@ -34,17 +32,13 @@ pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
     }
     let missing = usize::try_from(found).map_err(|_| StoreError::Damaged("the schema number"))?;
     for migration in &MIGRATIONS[missing..] {
-        conn.execute_batch(&dialect(migration))
-            .map_err(store_error)?;
+        conn.execute_batch(&dialect(migration)).map_err(store_error)?;
     }
-    conn.execute(sql::META_REPLACE, ("schema", known.to_string()))
-        .map_err(store_error)?;
+    conn.execute(sql::META_REPLACE, ("schema", known.to_string())).map_err(store_error)?;
     Ok(())
 }
 
 /// Spells the words that the databases spell differently.
 fn dialect(migration: &str) -> String {
-    migration
-        .replace("@KEY", "INTEGER PRIMARY KEY")
-        .replace("@BYTES", "BLOB")
+    migration.replace("@KEY", "INTEGER PRIMARY KEY").replace("@BYTES", "BLOB")
 }

@@ -53,12 +53,9 @@ impl<'a> Reads<'a> {
 
     /// Returns the name of this database.
     pub fn store_id(&mut self) -> Result<StoreId, StoreError> {
-        query_one(
-            self.conn,
-            sql::META_GET,
-            &[Param::Text("store_id")],
-            |row| Ok(row.text(0)?.to_owned()),
-        )?
+        query_one(self.conn, sql::META_GET, &[Param::Text("store_id")], |row| {
+            Ok(row.text(0)?.to_owned())
+        })?
         .and_then(|text| Uuid::try_parse(&text).ok())
         .map(StoreId::from_uuid)
         .ok_or(StoreError::Damaged("no store id"))
@@ -67,22 +64,14 @@ impl<'a> Reads<'a> {
     /// Returns the user that local connections act for.
     pub fn first_user(&mut self) -> Result<Caller, StoreError> {
         query_one(self.conn, sql::USER_FIRST, &[], |row| {
-            Ok(Caller {
-                id: UserId::from_uuid(row.uuid(0)?),
-                name: row.text(1)?.to_owned(),
-            })
+            Ok(Caller { id: UserId::from_uuid(row.uuid(0)?), name: row.text(1)?.to_owned() })
         })?
         .ok_or(StoreError::Damaged("no user"))
     }
 
     /// Returns a task.
     pub fn task(&mut self, id: TaskId) -> Result<Option<Task>, StoreError> {
-        query_one(
-            self.conn,
-            sql::TASK_BY_ID,
-            &[Param::Id(id.uuid())],
-            row::task,
-        )
+        query_one(self.conn, sql::TASK_BY_ID, &[Param::Id(id.uuid())], row::task)
     }
 
     /// Returns the task that a client's request made.
@@ -101,21 +90,13 @@ impl<'a> Reads<'a> {
         owner: UserId,
         include_archived: bool,
     ) -> Result<Vec<Task>, StoreError> {
-        let params = [
-            Param::Id(owner.uuid()),
-            Param::Int(i64::from(include_archived)),
-        ];
+        let params = [Param::Id(owner.uuid()), Param::Int(i64::from(include_archived))];
         query_all(self.conn, sql::TASKS_OF_USER, &params, row::task)
     }
 
     /// Returns a session with its open turn.
     pub fn session(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
-        query_one(
-            self.conn,
-            sql::SESSION_BY_ID,
-            &[Param::Id(id.uuid())],
-            row::session,
-        )
+        query_one(self.conn, sql::SESSION_BY_ID, &[Param::Id(id.uuid())], row::session)
     }
 
     /// Returns the session that a client's request made in a task.
@@ -130,22 +111,12 @@ impl<'a> Reads<'a> {
 
     /// Returns a task's sessions, oldest first.
     pub fn sessions_of_task(&mut self, id: TaskId) -> Result<Vec<Session>, StoreError> {
-        query_all(
-            self.conn,
-            sql::SESSIONS_OF_TASK,
-            &[Param::Id(id.uuid())],
-            row::session,
-        )
+        query_all(self.conn, sql::SESSIONS_OF_TASK, &[Param::Id(id.uuid())], row::session)
     }
 
     /// Returns a user's sessions of tasks that are not archived, newest first.
     pub fn sessions_of_user(&mut self, id: UserId) -> Result<Vec<Session>, StoreError> {
-        query_all(
-            self.conn,
-            sql::SESSIONS_OF_USER,
-            &[Param::Id(id.uuid())],
-            row::session,
-        )
+        query_all(self.conn, sql::SESSIONS_OF_USER, &[Param::Id(id.uuid())], row::session)
     }
 
     /// Returns the sessions with an open turn.
@@ -167,39 +138,24 @@ impl<'a> Reads<'a> {
         id: &AdmissionId,
     ) -> Result<Option<Receipt>, StoreError> {
         let params = [Param::Int(incarnation.0), Param::Text(id.as_str())];
-        query_one(self.conn, sql::RECEIPT_GET, &params, |row| {
-            row::receipt(row, id)
-        })
+        query_one(self.conn, sql::RECEIPT_GET, &params, |row| row::receipt(row, id))
     }
 
     /// Returns the visible entries in order.
     pub fn visible_entries(&mut self, session: SessionKey) -> Result<Vec<Entry>, StoreError> {
-        query_all(
-            self.conn,
-            sql::ENTRIES_VISIBLE,
-            &[Param::Int(session.0)],
-            row::entry,
-        )
+        query_all(self.conn, sql::ENTRIES_VISIBLE, &[Param::Int(session.0)], row::entry)
     }
 
     /// Returns the names of the visible entries in order.
     pub fn visible_ids(&mut self, session: SessionKey) -> Result<Vec<EntryId>, StoreError> {
-        query_all(
-            self.conn,
-            sql::ENTRY_IDS_VISIBLE,
-            &[Param::Int(session.0)],
-            |row| Ok(EntryId::from_uuid(row.uuid(0)?)),
-        )
+        query_all(self.conn, sql::ENTRY_IDS_VISIBLE, &[Param::Int(session.0)], |row| {
+            Ok(EntryId::from_uuid(row.uuid(0)?))
+        })
     }
 
     /// Returns the first visible entry.
     pub fn head(&mut self, session: SessionKey) -> Result<Option<Entry>, StoreError> {
-        query_one(
-            self.conn,
-            sql::ENTRY_HEAD,
-            &[Param::Int(session.0)],
-            row::entry,
-        )
+        query_one(self.conn, sql::ENTRY_HEAD, &[Param::Int(session.0)], row::entry)
     }
 
     /// Returns a stored entry of a session, reserved or not.
@@ -220,11 +176,7 @@ impl<'a> Reads<'a> {
         };
         let params = [Param::Int(session.key.0), Param::Id(turn.id.uuid())];
         let streaming = self.messages(sql::MESSAGES_STREAMING, &params, session.id)?;
-        Ok(TurnRecords {
-            entry,
-            prompt,
-            streaming,
-        })
+        Ok(TurnRecords { entry, prompt, streaming })
     }
 
     /// Returns a message.
@@ -234,9 +186,7 @@ impl<'a> Reads<'a> {
         id: MessageId,
     ) -> Result<Option<Message>, StoreError> {
         let params = [Param::Int(session.key.0), Param::Id(id.uuid())];
-        Ok(self
-            .messages(sql::MESSAGE_BY_ID, &params, session.id)?
-            .pop())
+        Ok(self.messages(sql::MESSAGE_BY_ID, &params, session.id)?.pop())
     }
 
     /// Returns the prompt of a turn, if it is in the transcript.
@@ -246,9 +196,7 @@ impl<'a> Reads<'a> {
         turn: TurnId,
     ) -> Result<Option<Message>, StoreError> {
         let params = [Param::Int(session.key.0), Param::Id(turn.uuid())];
-        Ok(self
-            .messages(sql::MESSAGE_PROMPT_OF_TURN, &params, session.id)?
-            .pop())
+        Ok(self.messages(sql::MESSAGE_PROMPT_OF_TURN, &params, session.id)?.pop())
     }
 
     /// Returns a part of a transcript.
@@ -282,13 +230,8 @@ impl<'a> Reads<'a> {
         params: &[Param<'_>],
         session_id: SessionId,
     ) -> Result<Vec<Message>, StoreError> {
-        let found = query_all(self.conn, statement, params, |row| {
-            row::message(row, session_id)
-        })?;
-        found
-            .into_iter()
-            .map(|(key, message)| self.with_parts(key, message))
-            .collect()
+        let found = query_all(self.conn, statement, params, |row| row::message(row, session_id))?;
+        found.into_iter().map(|(key, message)| self.with_parts(key, message)).collect()
     }
 
     fn with_parts(&mut self, key: i64, mut message: Message) -> Result<Message, StoreError> {
@@ -296,10 +239,7 @@ impl<'a> Reads<'a> {
             return Ok(message);
         }
         let mut content = message.content.to_string();
-        let params = [
-            Param::Int(key),
-            Param::Int(MESSAGE_CONTENT_BYTES_MAX as i64),
-        ];
+        let params = [Param::Int(key), Param::Int(MESSAGE_CONTENT_BYTES_MAX as i64)];
         self.conn.query(sql::PARTS_FROM, &params, &mut |row| {
             content.push_str(row.text(1)?);
             Ok(())

@@ -42,11 +42,7 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         Some(id) => Some(OpenTurn {
             id: TurnId::from_uuid(id),
             stage: stage(row.text(19)?)?,
-            stop: if row.int(20)? == 0 {
-                Stop::NotAsked
-            } else {
-                Stop::Asked
-            },
+            stop: if row.int(20)? == 0 { Stop::NotAsked } else { Stop::Asked },
             prompt: match (row.opt_uuid(21)?, row.opt_uuid(22)?) {
                 (_, Some(message)) => TurnPrompt::Message(MessageId::from_uuid(message)),
                 (Some(entry), None) => TurnPrompt::Entry(EntryId::from_uuid(entry)),
@@ -104,10 +100,7 @@ pub(super) fn task(row: &dyn Row) -> Result<Task, StoreError> {
     Ok(Task {
         key: TaskKey(row.int(0)?),
         id: TaskId::from_uuid(row.uuid(1)?),
-        owner: Caller {
-            id: UserId::from_uuid(row.uuid(2)?),
-            name: row.text(3)?.to_owned(),
-        },
+        owner: Caller { id: UserId::from_uuid(row.uuid(2)?), name: row.text(3)?.to_owned() },
         title: row.text(4)?.to_owned(),
         kind: word(TaskKind::parse(row.text(5)?))?,
         workspace_dir: row.opt_text(6)?.map(str::to_owned),
@@ -172,19 +165,13 @@ pub(super) fn receipt(row: &dyn Row, id: &AdmissionId) -> Result<Receipt, StoreE
 /// The usual provenance of a receipt is its own ID alone: stored as NULL.
 fn receipt_provenance(text: Option<&str>, id: &AdmissionId) -> Result<Provenance, StoreError> {
     match text {
-        None => Ok(Provenance {
-            admission_ids: vec![id.clone()],
-            past: Vec::new(),
-        }),
+        None => Ok(Provenance { admission_ids: vec![id.clone()], past: Vec::new() }),
         Some(_) => provenance(text),
     }
 }
 
 pub(super) fn receipt_provenance_text(receipt: &Receipt) -> Option<String> {
-    let own = Provenance {
-        admission_ids: vec![receipt.identified.id.clone()],
-        past: Vec::new(),
-    };
+    let own = Provenance { admission_ids: vec![receipt.identified.id.clone()], past: Vec::new() };
     (receipt.entry.provenance != own)
         .then(|| provenance_text(&receipt.entry.provenance).unwrap_or_else(|| "{}".to_owned()))
 }
@@ -200,19 +187,13 @@ struct StoredProvenance {
 
 impl From<StoredProvenance> for Provenance {
     fn from(stored: StoredProvenance) -> Self {
-        Self {
-            admission_ids: stored.ids,
-            past: stored.past,
-        }
+        Self { admission_ids: stored.ids, past: stored.past }
     }
 }
 
 impl From<&Provenance> for StoredProvenance {
     fn from(provenance: &Provenance) -> Self {
-        Self {
-            ids: provenance.admission_ids.clone(),
-            past: provenance.past.clone(),
-        }
+        Self { ids: provenance.admission_ids.clone(), past: provenance.past.clone() }
     }
 }
 
@@ -262,10 +243,7 @@ fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
     Ok(MessageDetails {
         provenance: stored.provenance.into(),
         sender: stored.sender,
-        run: RunOptions {
-            model: stored.model,
-            plan_mode: stored.plan_mode,
-        },
+        run: RunOptions { model: stored.model, plan_mode: stored.plan_mode },
         resolution: stored.resolution,
         notice: stored.notice,
         tool: stored.tool,

@@ -48,17 +48,13 @@ pub(super) const META_SET: &str =
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
 pub(super) const META_REPLACE: &str = "UPDATE meta SET value = ?2 WHERE name = ?1";
 
-pub(super) const USER_BY_NAME: &str = "SELECT id, name, key FROM users WHERE name = ?1";
-pub(super) const USER_FIRST: &str = "SELECT id, name, key FROM users ORDER BY key LIMIT 1";
+pub(super) const USER_FIRST: &str = "SELECT id, name FROM users ORDER BY key LIMIT 1";
 pub(super) const USER_INSERT: &str =
     "INSERT INTO users (id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
 pub(super) const TASK_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
-pub(super) const TASK_BY_REQUEST: &str = concat!(
-    "SELECT ",
-    task_columns!(),
-    "WHERE u.id = ?1 AND t.client_request_id = ?2"
-);
+pub(super) const TASK_BY_REQUEST: &str =
+    concat!("SELECT ", task_columns!(), "WHERE u.id = ?1 AND t.client_request_id = ?2");
 pub(super) const TASKS_OF_USER: &str = concat!(
     "SELECT ",
     task_columns!(),
@@ -68,24 +64,16 @@ pub(super) const TASK_INSERT: &str = "INSERT INTO tasks \
     (id, owner_key, title, kind, workspace_dir, agent, client_request_id, created_at) \
     VALUES (?1, (SELECT key FROM users WHERE id = ?2), ?3, ?4, ?5, ?6, ?7, ?8)";
 
-pub(super) const SESSION_BY_ID: &str = concat!(
-    "SELECT ",
-    session_columns!(),
-    from_sessions!(),
-    "WHERE s.id = ?1"
-);
+pub(super) const SESSION_BY_ID: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE s.id = ?1");
 pub(super) const SESSION_BY_REQUEST: &str = concat!(
     "SELECT ",
     session_columns!(),
     from_sessions!(),
     "WHERE s.task_key = ?1 AND s.client_request_id = ?2"
 );
-pub(super) const SESSIONS_OF_TASK: &str = concat!(
-    "SELECT ",
-    session_columns!(),
-    from_sessions!(),
-    "WHERE t.id = ?1 ORDER BY s.key"
-);
+pub(super) const SESSIONS_OF_TASK: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE t.id = ?1 ORDER BY s.key");
 pub(super) const SESSIONS_OF_USER: &str = concat!(
     "SELECT ",
     session_columns!(),
@@ -121,12 +109,8 @@ pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 pub(super) const ENTRIES_VISIBLE: &str =
     concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position");
-pub(super) const ENTRY_HEAD: &str = concat!(
-    "SELECT ",
-    entry_columns!(),
-    visible!(),
-    "ORDER BY position LIMIT 1"
-);
+pub(super) const ENTRY_HEAD: &str =
+    concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position LIMIT 1");
 pub(super) const ENTRY_IDS_VISIBLE: &str = concat!("SELECT id", visible!(), "ORDER BY position");
 pub(super) const ENTRY_BY_ID: &str = concat!(
     "SELECT ",
@@ -163,11 +147,8 @@ pub(super) const MESSAGE_INSERT: &str = "INSERT INTO messages \
     (session_key, incarnation_key, id, seq, turn_id, role, content, content_bytes, status, details, \
      created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 pub(super) const SESSION_LAST_SEQ: &str = "UPDATE sessions SET last_seq = ?2 WHERE key = ?1";
-pub(super) const MESSAGE_BY_ID: &str = concat!(
-    "SELECT ",
-    message_columns!(),
-    "WHERE m.session_key = ?1 AND m.id = ?2"
-);
+pub(super) const MESSAGE_BY_ID: &str =
+    concat!("SELECT ", message_columns!(), "WHERE m.session_key = ?1 AND m.id = ?2");
 pub(super) const MESSAGE_PROMPT_OF_TURN: &str = concat!(
     "SELECT ",
     message_columns!(),

@@ -54,10 +54,7 @@ pub(super) fn open_writer(path: &Path, sync: Sync) -> Result<Sqlite, StoreError>
 /// Opens the database for writing and checks what must hold on every such connection.
 pub(super) fn open_read_write(path: &Path, sync: Sync) -> Result<Sqlite, StoreError> {
     if rusqlite::version_number() < OLDEST_SAFE_VERSION {
-        return Err(StoreError::Database(format!(
-            "SQLite {} is too old",
-            rusqlite::version()
-        )));
+        return Err(StoreError::Database(format!("SQLite {} is too old", rusqlite::version())));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -68,19 +65,14 @@ pub(super) fn open_read_write(path: &Path, sync: Sync) -> Result<Sqlite, StoreEr
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(store_error)?;
     if mode != "wal" {
-        return Err(StoreError::Database(format!(
-            "journal mode is {mode}, not wal"
-        )));
+        return Err(StoreError::Database(format!("journal mode is {mode}, not wal")));
     }
     let level = match sync {
         Sync::Full => "FULL",
         #[cfg(feature = "stop-points")]
         Sync::Off => "OFF",
     };
-    sqlite
-        .conn
-        .pragma_update(None, "synchronous", level)
-        .map_err(store_error)?;
+    sqlite.conn.pragma_update(None, "synchronous", level).map_err(store_error)?;
     Ok(sqlite)
 }
 
@@ -104,14 +96,9 @@ impl Sqlite {
         for (name, value) in [("cache_size", -cache_kib), ("wal_autocheckpoint", 0)] {
             conn.pragma_update(None, name, value).map_err(store_error)?;
         }
-        conn.pragma_update(None, "temp_store", "MEMORY")
-            .map_err(store_error)?;
-        conn.pragma_update(None, "foreign_keys", "ON")
-            .map_err(store_error)?;
-        Ok(Self {
-            conn,
-            wal_pages: Arc::default(),
-        })
+        conn.pragma_update(None, "temp_store", "MEMORY").map_err(store_error)?;
+        conn.pragma_update(None, "foreign_keys", "ON").map_err(store_error)?;
+        Ok(Self { conn, wal_pages: Arc::default() })
     }
 
     /// Returns how many pages the write-ahead log had after the newest commit.
@@ -159,9 +146,7 @@ impl ToSql for Param<'_> {
 impl Conn for Sqlite {
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
-        let changed = statement
-            .execute(rusqlite::params_from_iter(params))
-            .map_err(store_error)?;
+        let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(store_error)?;
         Ok(changed as u64)
     }
 
@@ -172,9 +157,7 @@ impl Conn for Sqlite {
         on_row: OnRow<'_>,
     ) -> Result<(), StoreError> {
         let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
-        let mut rows = statement
-            .query(rusqlite::params_from_iter(params))
-            .map_err(store_error)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(store_error)?;
         while let Some(row) = rows.next().map_err(store_error)? {
             on_row(row)?;
         }
@@ -184,32 +167,20 @@ impl Conn for Sqlite {
 
 impl Row for rusqlite::Row<'_> {
     fn int(&self, column: usize) -> Result<i64, StoreError> {
-        self.get(column)
-            .map_err(|_| StoreError::Damaged("not an integer"))
-    }
-
-    fn opt_int(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        self.get(column)
-            .map_err(|_| StoreError::Damaged("not an integer"))
+        self.get(column).map_err(|_| StoreError::Damaged("not an integer"))
     }
 
     fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
         match self.get_ref(column).map_err(store_error)? {
             ValueRef::Null => Ok(None),
-            value => value
-                .as_str()
-                .map(Some)
-                .map_err(|_| StoreError::Damaged("not text")),
+            value => value.as_str().map(Some).map_err(|_| StoreError::Damaged("not text")),
         }
     }
 
     fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
         match self.get_ref(column).map_err(store_error)? {
             ValueRef::Null => Ok(None),
-            value => value
-                .as_blob()
-                .map(Some)
-                .map_err(|_| StoreError::Damaged("not bytes")),
+            value => value.as_blob().map(Some).map_err(|_| StoreError::Damaged("not bytes")),
         }
     }
 }

@@ -48,8 +48,6 @@ struct Shared {
     jobs: mpsc::Sender<Box<dyn Job>>,
     readers: Mutex<Vec<Sqlite>>,
     reader_free: Arc<Semaphore>,
-    /// Held as long as the store lives, so that a second server cannot open the directory.
-    _lock: File,
 }
 
 /// Where the store's files are.
@@ -64,10 +62,7 @@ pub struct StoreFiles {
 impl StoreFiles {
     /// Names the files of a data directory.
     pub fn of(data_dir: &Path) -> Self {
-        Self {
-            database: data_dir.join("usher.db"),
-            lock: data_dir.join("usherd.lock"),
-        }
+        Self { database: data_dir.join("usher.db"), lock: data_dir.join("usherd.lock") }
     }
 }
 
@@ -87,9 +82,8 @@ impl Store {
         let lock = lock(&files.lock)?;
         let mut writer = sqlite::open_writer(&files.database, sync)?;
         add_first_user(&mut writer, user_name)?;
-        let readers: Result<Vec<_>, _> = (0..READERS)
-            .map(|_| sqlite::open_reader(&files.database))
-            .collect();
+        let readers: Result<Vec<_>, _> =
+            (0..READERS).map(|_| sqlite::open_reader(&files.database)).collect();
         let (jobs, waiting) = mpsc::channel(JOBS_MAX);
         let checkpointer = Checkpointer::start(&files.database, sync)?;
         let reopen = {
@@ -98,17 +92,18 @@ impl Store {
         };
         thread::Builder::new()
             .name("usher-writer".to_owned())
-            .spawn(move || write_loop(writer, waiting, &*sink, &checkpointer, &reopen))
+            .spawn(move || {
+                write_loop(writer, waiting, &*sink, &checkpointer, &reopen);
+                // Until here no other server may open the directory.
+                drop(lock);
+            })
             .map_err(|error| StoreError::Io(error.to_string()))?;
         let shared = Shared {
             jobs,
             readers: Mutex::new(readers?),
             reader_free: Arc::new(Semaphore::new(READERS)),
-            _lock: lock,
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
@@ -122,17 +117,11 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let (done, reply) = oneshot::channel();
-        let job = TypedJob {
-            operation: Some(operation),
-            done: Some(done),
-            result: None,
-        };
+        let job = TypedJob { operation: Some(operation), done: Some(done), result: None };
         if self.shared.jobs.send(Box::new(job)).await.is_err() {
             return Err(TransactError::NotStored(StoreError::Closed));
         }
-        reply
-            .await
-            .unwrap_or_else(|_| Err(TransactError::Unknown("writer stopped".to_owned())))
+        reply.await.unwrap_or_else(|_| Err(TransactError::Unknown("writer stopped".to_owned())))
     }
 
     /// Runs `query` over one consistent committed state.
@@ -154,16 +143,12 @@ impl Store {
             readers(&shared).push(reader);
             result
         });
-        read.await
-            .unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 }
 
 fn readers(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
-    shared
-        .readers
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    shared.readers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_in_transaction<T, E: From<StoreError>>(
@@ -262,13 +247,13 @@ where
 
     fn answer(self: Box<Self>, commit: &Commit) {
         let Some(done) = self.done else { return };
-        let answer = match (self.result, commit) {
-            // A refusal wrote nothing: it stands whatever became of the others' commit.
-            (Some(Err(refusal)), _) => Err(TransactError::Refused(refusal)),
-            (Some(Ok(reply)), Commit::Durable) => Ok(reply),
-            (_, Commit::Unknown(why)) => Err(TransactError::Unknown(why.clone())),
-            (_, Commit::NotStored(error)) => Err(TransactError::NotStored(error())),
-            (None, Commit::Durable) => Err(TransactError::NotStored(StoreError::Closed)),
+        let answer = match (commit, self.result) {
+            (Commit::Durable, Some(Ok(reply))) => Ok(reply),
+            (Commit::Durable, Some(Err(refusal))) => Err(TransactError::Refused(refusal)),
+            (Commit::Durable, None) => Err(TransactError::NotStored(StoreError::Closed)),
+            // A refusal, too, may rest on rows of the group that are not there after all.
+            (Commit::NotStored(error), _) => Err(TransactError::NotStored(error())),
+            (Commit::Unknown(why), _) => Err(TransactError::Unknown(why.clone())),
         };
         // The caller may have gone; its effect stands.
         drop(done.send(answer));
@@ -281,10 +266,7 @@ fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreErro
         return Ok(());
     }
     writer.run("SAVEPOINT job")?;
-    decision
-        .changes
-        .iter()
-        .try_for_each(|change| apply::apply(writer, change))?;
+    decision.changes.iter().try_for_each(|change| apply::apply(writer, change))?;
     writer.run("RELEASE job")
 }
 
@@ -393,9 +375,7 @@ fn restart_log(writer: &Sqlite) {
 }
 
 fn checkpoint(conn: &Sqlite, pragma: &'static str) -> Result<(), StoreError> {
-    conn.conn
-        .query_row(pragma, [], |_| Ok(()))
-        .map_err(sqlite::store_error)
+    conn.conn.query_row(pragma, [], |_| Ok(())).map_err(sqlite::store_error)
 }
 
 /// Copies the write-ahead log into the database on a thread and connection of its own, so that no

@@ -95,12 +95,7 @@ pub fn write_frame(
     action: Option<&str>,
     payload: impl Serialize,
 ) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&Outgoing {
-        id,
-        kind,
-        action,
-        payload,
-    })
+    serde_json::to_string(&Outgoing { id, kind, action, payload })
 }
 
 /// A frame as a client reads it.
@@ -157,9 +152,7 @@ impl ServerFrame {
                 error: serde_json::from_str(envelope.payload.get())?,
             }),
             FrameKind::Notification => Ok(Self::Notification {
-                action: envelope
-                    .action
-                    .ok_or_else(|| missing("notification without action"))?,
+                action: envelope.action.ok_or_else(|| missing("notification without action"))?,
                 payload: envelope.payload,
             }),
             FrameKind::Request => Err(missing("a request from a server")),
@@ -187,10 +180,7 @@ mod tests {
             r#" {"payload":{"a":1},"type":"request","extra":0,"action":"ping","id":"7"} "#,
         )
         .unwrap();
-        assert_eq!(
-            (&*frame.id, &*frame.action, frame.payload),
-            ("7", "ping", r#"{"a":1}"#)
-        );
+        assert_eq!((&*frame.id, &*frame.action, frame.payload), ("7", "ping", r#"{"a":1}"#));
         let bare = RequestFrame::parse(r#"{"id":"7","type":"request","action":"ping"}"#).unwrap();
         assert_eq!(bare.payload, "{}");
         let null =
@@ -213,10 +203,7 @@ mod tests {
         ] {
             assert!(RequestFrame::parse(text).is_err(), "{text}");
         }
-        let long = format!(
-            r#"{{"id":"{}","type":"request","action":"p"}}"#,
-            "x".repeat(65)
-        );
+        let long = format!(r#"{{"id":"{}","type":"request","action":"p"}}"#, "x".repeat(65));
         assert_eq!(RequestFrame::parse(&long).unwrap_err(), FrameError::Id);
     }
 
@@ -234,9 +221,6 @@ mod tests {
     #[test]
     fn writes_the_frames_of_the_protocol_page() {
         let text = write_frame(FrameKind::Response, Some("7"), Some("ping"), Empty).unwrap();
-        assert_eq!(
-            text,
-            r#"{"id":"7","type":"response","action":"ping","payload":{}}"#
-        );
+        assert_eq!(text, r#"{"id":"7","type":"response","action":"ping","payload":{}}"#);
     }
 }

@@ -279,11 +279,7 @@ pub struct QueueAddParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_incarnation_id: Option<IncarnationId>,
     /// The admission ID.
-    #[serde(
-        default,
-        deserialize_with = "never_null",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "never_null", skip_serializing_if = "Option::is_none")]
     pub client_queue_id: Option<AdmissionId>,
     /// The prompt.
     pub content: String,
@@ -439,12 +435,7 @@ mod tests {
         assert!(read(r#","client_queue_id":null"#).is_err());
         assert!(read(r#","client_queue_id":"""#).is_err());
         assert!(read(r#","client_queue_id":7"#).is_err());
-        assert!(
-            read(r#","client_queue_id":"k1""#)
-                .unwrap()
-                .client_queue_id
-                .is_some()
-        );
+        assert!(read(r#","client_queue_id":"k1""#).unwrap().client_queue_id.is_some());
     }
 
     #[test]

@@ -156,6 +156,9 @@ pub struct TranscriptMessage {
     pub event_seq: EventSeq,
     /// The epoch of `event_seq`.
     pub epoch: Epoch,
+    /// Of a frame that stands for several events: the number of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_event_seq: Option<EventSeq>,
 }
 
 /// `session.changed`: the session, beside its stamp. (`id` names the session.)

@@ -25,10 +25,7 @@ mod tests {
     #[test]
     fn doubles_up_to_the_longest_wait_and_keeps_half() {
         let range = |attempt| {
-            (
-                wait_before(attempt, 0).as_millis(),
-                wait_before(attempt, u32::MAX).as_millis(),
-            )
+            (wait_before(attempt, 0).as_millis(), wait_before(attempt, u32::MAX).as_millis())
         };
         assert_eq!(range(0), (125, 250));
         assert_eq!(range(1), (125, 250));

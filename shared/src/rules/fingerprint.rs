@@ -69,8 +69,7 @@ pub fn fingerprint(
     out.optional(b'm', request.model.as_deref());
     out.part(b'p', &[u8::from(request.plan_mode.unwrap_or(false))]);
     for (attachment_index, attachment) in request.attachments.iter().flatten().enumerate() {
-        out.attachment(attachment)
-            .map_err(|_| FingerprintError { attachment_index })?;
+        out.attachment(attachment).map_err(|_| FingerprintError { attachment_index })?;
     }
     for file in request.context_files.iter().flatten() {
         out.part(b'f', &[u8::from(file.is_directory)]);
@@ -111,10 +110,7 @@ impl Encoder {
         self.part(b'a', attachment.kind.map_or(b"", attachment_kind));
         self.optional(b'n', attachment.name.as_deref());
         self.optional(b't', attachment.mime_type.as_deref());
-        self.part(
-            b'd',
-            delivery_mode(attachment.delivery_mode.unwrap_or_default()),
-        );
+        self.part(b'd', delivery_mode(attachment.delivery_mode.unwrap_or_default()));
         if let Some(data) = &attachment.data {
             self.part(b'h', &Sha256::digest(STANDARD.decode(data)?));
         }
@@ -162,11 +158,7 @@ mod tests {
     use super::*;
 
     fn sender() -> QueuedBy {
-        QueuedBy {
-            kind: SenderKind::User,
-            id: "u1".to_owned(),
-            name: "anna".to_owned(),
-        }
+        QueuedBy { kind: SenderKind::User, id: "u1".to_owned(), name: "anna".to_owned() }
     }
 
     fn of(json: &str) -> String {
@@ -230,35 +222,18 @@ mod tests {
 
     #[test]
     fn another_sender_has_another_fingerprint() {
-        let request = QueueAddParams {
-            content: "A".to_owned(),
-            ..QueueAddParams::default()
-        };
-        let other = QueuedBy {
-            id: "u2".to_owned(),
-            ..sender()
-        };
-        assert_ne!(
-            fingerprint(&request, &sender()),
-            fingerprint(&request, &other)
-        );
+        let request = QueueAddParams { content: "A".to_owned(), ..QueueAddParams::default() };
+        let other = QueuedBy { id: "u2".to_owned(), ..sender() };
+        assert_ne!(fingerprint(&request, &sender()), fingerprint(&request, &other));
     }
 
     #[test]
     fn inline_bytes_that_are_no_base64_are_refused_with_their_index() {
-        let bad = AttachmentParams {
-            data: Some("AA".to_owned()),
-            ..AttachmentParams::default()
-        };
+        let bad = AttachmentParams { data: Some("AA".to_owned()), ..AttachmentParams::default() };
         let request = QueueAddParams {
             attachments: Some(vec![AttachmentParams::default(), bad]),
             ..QueueAddParams::default()
         };
-        assert_eq!(
-            fingerprint(&request, &sender()),
-            Err(FingerprintError {
-                attachment_index: 1
-            })
-        );
+        assert_eq!(fingerprint(&request, &sender()), Err(FingerprintError { attachment_index: 1 }));
     }
 }

@@ -1,0 +1,74 @@
+# What the one-shot commands say. Help texts first.
+
+cli-help = A chat with coding agents over a prompt queue that never loses, doubles or reorders a prompt. Without a command: the terminal client.
+cli-help-server = The server to talk to, unix:PATH or ws://HOST:PORT; its token is taken from USHER_TOKEN [default: your own, started when needed]
+cli-help-lang = The language, such as en
+cli-help-serve = Run a server here; without flags your own
+cli-help-stop = Stop your own server
+cli-help-status = Say whether the server answers and what it holds
+cli-help-send = Send one prompt, exactly once
+cli-help-session = The session [default: the newest]
+cli-help-send-id = The admission ID; the same ID with the same text is sent once only
+cli-help-send-wait = Wait for the answer and print it
+cli-help-send-text = The prompt, or - to read it from standard input
+cli-help-json = Print JSON, one object per line
+cli-help-queue = Look at the queue of a session, or clear it
+cli-help-queue-list = Show what waits, in order
+cli-help-queue-clear = Remove everything that waits
+
+cli-accepted = Accepted: { $id }
+cli-rejected = Not accepted. { $reason }
+cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --id { $id }
+
+cli-turn-failed = The turn failed. The session shows why; the prompt can be run again from there.
+cli-start-failed = The agent could not be started. The prompt still waits in the queue.
+cli-turn-cancelled = The turn was cancelled.
+cli-turn-interrupted = The server stopped while the turn ran. The prompt can be run again from the session.
+cli-turn-uncertain = The server stopped before it knew whether the agent had the prompt. Decide in the session whether to run it again.
+cli-turn-refused = The agent refused.
+cli-entry-removed = Somebody removed the prompt from the queue before it ran.
+
+cli-no-server = No server answers. Start one with “usher serve”, or check the address.
+cli-link-lost = The connection was lost before the server answered. Look at the session, then try again.
+cli-no-home = There is no home directory to keep things in. Set HOME.
+cli-own-server-paths = Your own server cannot be started: { $reason }. Correct the folder or its permissions.
+cli-own-server-spawn = Your own server cannot be started: { $reason }.
+cli-own-server-silent = Your own server does not come up. Its log says why: { $log }
+cli-address-malformed = “{ $address }” is no server address. Write unix:PATH or ws://HOST:PORT.
+cli-address-encrypted = “{ $address }”: encrypted connections are not supported yet. Use ws:// through an ssh tunnel.
+cli-output-failed = The output could not be written: { $reason }.
+
+cli-no-session = There is no session yet.
+cli-queue-head = { $count ->
+    [0] Nothing waits
+    [one] 1 prompt waits
+   *[other] { $count } prompts wait
+}{ $max ->
+    [0] {""}
+   *[other] {" "}(at most { $max })
+}; auto-run is { $auto_run ->
+    [on] on
+   *[off] off
+}.
+cli-queue-cleared = { $removed ->
+    [0] Nothing waited.
+    [one] One prompt was removed.
+   *[other] { $removed } prompts were removed.
+}
+
+cli-stopped = Your server has stopped.
+cli-stop-none = Your server is not running.
+cli-stop-unnamed = Your server is only just starting. Try again in a moment.
+cli-stop-refused = Your server cannot be told to stop: { $reason }.
+cli-stop-slow = Your server was told to stop and is still finishing. Try again in a moment.
+cli-status = usher { $version } answers at { $address } for { $user }: { $tasks ->
+    [one] 1 task
+   *[other] { $tasks } tasks
+}, { $sessions ->
+    [one] 1 session
+   *[other] { $sessions } sessions
+}, { $queued ->
+    [one] 1 prompt waits
+   *[other] { $queued } prompts wait
+}.
+cli-status-none = No server answers at { $address }.

@@ -1,0 +1,47 @@
+//! The agents that this server knows by name.
+
+use std::collections::BTreeMap;
+
+use super::AgentSpec;
+
+/// The agent that is always there.
+pub const DEMO: &str = "demo";
+
+/// Names and their backends.
+#[derive(Clone, Debug)]
+pub struct Agents {
+    by_name: BTreeMap<String, AgentSpec>,
+    default: String,
+}
+
+impl Agents {
+    /// Makes a registry of `configured` agents and the built-in demo.
+    ///
+    /// # Errors
+    /// The name `default` itself, if no such agent is there.
+    pub fn new(
+        mut configured: BTreeMap<String, AgentSpec>,
+        default: String,
+    ) -> Result<Self, String> {
+        configured.entry(DEMO.to_owned()).or_insert(AgentSpec::Demo);
+        if !configured.contains_key(&default) {
+            return Err(default);
+        }
+        Ok(Self { by_name: configured, default })
+    }
+
+    /// Returns the name of the agent that new tasks get.
+    pub fn default_name(&self) -> &str {
+        &self.default
+    }
+
+    /// Tells whether there is such an agent.
+    pub fn knows(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Returns how an agent is started.
+    pub fn get(&self, name: &str) -> Option<&AgentSpec> {
+        self.by_name.get(name)
+    }
+}

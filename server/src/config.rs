@@ -1,0 +1,297 @@
+//! Settings: flags over environment over the configuration file over defaults. A value that makes
+//! no sense is refused at start with its name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS, QUEUE_CAP_DEFAULT};
+
+use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
+
+/// The environment variable that beats every other source of the queue's cap.
+pub const MAX_PER_SESSION_VARIABLE: &str = "USHER_QUEUE_MAX_PER_SESSION";
+
+/// The flags of `usherd`, and of `usher serve`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Where the database, the token and the lock live
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where to listen: ADDRESS:PORT (port 0 picks one) or unix:PATH; may be given more than once
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<String>,
+    /// A configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The agent of new tasks
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// A file with the token that TCP clients must show; made in the data directory if not given
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// How log lines on stderr look (RUST_LOG filters them)
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the queue obeys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Stored entries of one session; 0: no cap of the user's choosing.
+    pub max_per_session: u32,
+}
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the queue obeys.
+    pub queue: QueueSettings,
+    /// The interval of the server's pings.
+    pub heartbeat: Duration,
+    /// The interval of the dispatcher's regular pass.
+    pub dispatch_pass: Duration,
+    /// Web pages that may connect, by origin.
+    pub allowed_origins: Vec<String>,
+    /// The agents.
+    pub agents: Agents,
+}
+
+/// A setting that makes no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("configuration file {path}: {error}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The file is no configuration.
+    #[error("configuration file {path}: {error}")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        error: Box<toml::de::Error>,
+    },
+    /// One value is out of bounds.
+    #[error("{key} = {value:?}: {why}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// What would be right.
+        why: &'static str,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    default_agent: Option<String>,
+    max_per_session: Option<i64>,
+    heartbeat: Option<String>,
+    dispatch_pass: Option<String>,
+    #[serde(default)]
+    allowed_origins: Vec<String>,
+    #[serde(default)]
+    agents: BTreeMap<String, AgentTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentTable {
+    kind: AgentKind,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env_from: Vec<String>,
+    cancel_grace: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AgentKind {
+    Demo,
+    Command,
+}
+
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+impl Settings {
+    /// Reads all sources. `variable` reads an environment variable.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn load(
+        args: &ServeArgs,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            Some(path) => read_file(path)?,
+            None => File::default(),
+        };
+        let max_per_session = match variable(MAX_PER_SESSION_VARIABLE) {
+            // Blank is unset.
+            Some(text) if !text.trim().is_empty() => cap(MAX_PER_SESSION_VARIABLE, &text)?,
+            _ => match file.max_per_session {
+                Some(value) => cap("max_per_session", &value.to_string())?,
+                None => QUEUE_CAP_DEFAULT,
+            },
+        };
+        let time = |key: &str, text: &Option<String>, default| match text {
+            Some(text) => duration(key, text),
+            None => Ok(default),
+        };
+        let mut agents = BTreeMap::new();
+        for (name, table) in file.agents {
+            agents.insert(name.clone(), agent(&name, table)?);
+        }
+        let wanted = args.agent.clone().or(file.default_agent).unwrap_or(DEMO.to_owned());
+        let agents = Agents::new(agents, wanted).map_err(|value| ConfigError::Value {
+            key: "default_agent".to_owned(),
+            value,
+            why: "no agent of that name is configured",
+        })?;
+        Ok(Self {
+            queue: QueueSettings { max_per_session },
+            heartbeat: time("heartbeat", &file.heartbeat, Duration::from_millis(HEARTBEAT_MS))?,
+            dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
+            allowed_origins: file.allowed_origins,
+            agents,
+        })
+    }
+}
+
+fn read_file(path: &Path) -> Result<File, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
+    toml::from_str(&text)
+        .map_err(|error| ConfigError::Parse { path: path.to_owned(), error: Box::new(error) })
+}
+
+fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
+    let key = |field: &str| format!("agents.{name}.{field}");
+    match (table.kind, table.command) {
+        (AgentKind::Demo, _) => Ok(AgentSpec::Demo),
+        (AgentKind::Command, Some(program)) => Ok(AgentSpec::Command(CommandSpec {
+            program,
+            args: table.args,
+            env_from: table.env_from,
+            cancel_grace: match &table.cancel_grace {
+                Some(text) => duration(&key("cancel_grace"), text)?,
+                None => CANCEL_GRACE,
+            },
+        })),
+        (AgentKind::Command, None) => Err(ConfigError::Value {
+            key: key("command"),
+            value: String::new(),
+            why: "an agent of kind \"command\" needs a program",
+        }),
+    }
+}
+
+/// Reads a cap: ASCII digits only, 0 (no cap) to [`ENTRIES_MAX`].
+fn cap(key: &str, text: &str) -> Result<u32, ConfigError> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value = text.parse::<u32>().ok().filter(|cap| digits && *cap as usize <= ENTRIES_MAX);
+    value.ok_or_else(|| ConfigError::Value {
+        key: key.to_owned(),
+        value: text.to_owned(),
+        why: "a whole number from 0 (no cap) to 1000",
+    })
+}
+
+/// Reads a time: ASCII digits and a unit, longer than nothing, at most a day.
+fn duration(key: &str, text: &str) -> Result<Duration, ConfigError> {
+    let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+    let parsed = units.iter().find_map(|(unit, millis)| {
+        let digits = text.strip_suffix(unit)?;
+        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        plain.then_some(())?;
+        digits.parse::<u64>().ok()?.checked_mul(*millis)
+    });
+    match parsed {
+        Some(millis @ 1..=86_400_000) => Ok(Duration::from_millis(millis)),
+        Some(_) | None => Err(ConfigError::Value {
+            key: key.to_owned(),
+            value: text.to_owned(),
+            why: "a time such as \"500ms\", \"15s\" or \"2m\", more than nothing and up to a day",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> ServeArgs {
+        ServeArgs {
+            data_dir: None,
+            listen: Vec::new(),
+            config: None,
+            agent: None,
+            token_file: None,
+            log_format: LogFormat::Text,
+        }
+    }
+
+    fn with_cap(text: &str) -> Result<u32, String> {
+        Settings::load(&args(), |name| (name == MAX_PER_SESSION_VARIABLE).then(|| text.to_owned()))
+            .map(|settings| settings.queue.max_per_session)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn c142_a_bad_cap_is_refused_with_its_name_and_value() {
+        assert_eq!(with_cap(""), Ok(QUEUE_CAP_DEFAULT));
+        assert_eq!(with_cap("0"), Ok(0));
+        assert_eq!(with_cap("1000"), Ok(1000));
+        let many = "9".repeat(23);
+        for text in [" 10", "10s", "-1", "1e3", "0x10", "1001", "+5", &many, "\u{661}\u{660}"] {
+            let error = with_cap(text).unwrap_err();
+            assert!(error.contains(MAX_PER_SESSION_VARIABLE), "{error}");
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn c144_a_time_of_nothing_is_refused() {
+        for text in ["0s", "0ms", "", "15", "-1s", "1.5s", "25h", "s", "99999999999999999999s"] {
+            assert!(duration("heartbeat", text).is_err(), "{text}");
+        }
+        assert_eq!(duration("heartbeat", "15s").unwrap(), Duration::from_secs(15));
+        assert_eq!(duration("heartbeat", "250ms").unwrap(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn unknown_keys_and_agents_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = |text: &str| {
+            let path = dir.path().join("config.toml");
+            std::fs::write(&path, text).unwrap();
+            Settings::load(&ServeArgs { config: Some(path), ..args() }, |_| None)
+                .map(|settings| settings.agents.default_name().to_owned())
+        };
+        assert_eq!(load("default_agent = \"demo\"").unwrap(), "demo");
+        assert!(load("hartbeat = \"1s\"").is_err());
+        assert!(load("default_agent = \"nobody\"").is_err());
+        assert!(load("[agents.x]\nkind = \"command\"").is_err());
+        let cat = "default_agent = \"x\"\n[agents.x]\nkind = \"command\"\ncommand = \"cat\"";
+        assert_eq!(load(cat).unwrap(), "x");
+    }
+}

@@ -1,0 +1,335 @@
+//! Runs the turns of one session: the only place that talks to its agent.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{error, info};
+use usher_shared::id::{PermissionId, SessionId, TurnId};
+use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role, TurnOutcome, TurnReason};
+
+use super::questions::{Answer, Question, QuestionOption};
+use super::scribe::{Scribe, insist};
+use crate::agent::{AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart};
+use crate::clock::fresh_uuid;
+use crate::domain::Event;
+use crate::domain::event::TurnStart;
+use crate::domain::turn::TurnEnd;
+use crate::net::hub::{Broadcast, Hub};
+use crate::service::{NewText, Service};
+use crate::stop;
+
+/// An agent that ran no turn for this long is stopped; the next turn starts it again.
+const IDLE_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// What the dispatcher tells a runner.
+pub(super) enum Order {
+    /// Run this reserved turn.
+    Run(TurnStart),
+    /// Stop this turn.
+    Stop(TurnId),
+}
+
+/// See the module.
+pub(super) struct Runner {
+    session: SessionId,
+    service: Service,
+    hub: Arc<Hub>,
+    mailbox: mpsc::Receiver<Order>,
+    agent: Option<AgentHandle>,
+    last_turn: Option<TurnId>,
+}
+
+/// What happened next in a turn.
+enum Step {
+    Order(Option<Order>),
+    Agent(Option<AgentEvent>),
+    Answered(Option<Answer>),
+    FlushDue,
+    GraceOver,
+}
+
+/// The question that a turn waits for.
+struct Asked {
+    /// The agent's name for it.
+    request: String,
+    /// The server's name for it.
+    id: PermissionId,
+    answered: oneshot::Receiver<Answer>,
+}
+
+/// A running turn.
+struct Turn {
+    id: TurnId,
+    accepted: bool,
+    asked: Option<Asked>,
+    /// How long a cancel may take.
+    patience: Duration,
+    grace_over: Option<Instant>,
+    scribe: Scribe,
+}
+
+impl Runner {
+    pub(super) fn new(
+        session: SessionId,
+        service: Service,
+        hub: Arc<Hub>,
+        mailbox: mpsc::Receiver<Order>,
+    ) -> Self {
+        Self { session, service, hub, mailbox, agent: None, last_turn: None }
+    }
+
+    /// Runs turns until the session was idle for long.
+    pub(super) async fn run(mut self) {
+        loop {
+            let step = tokio::select! {
+                order = self.mailbox.recv() => Step::Order(order),
+                event = next_event(&mut self.agent) => Step::Agent(event),
+                () = sleep(IDLE_MAX) => Step::Order(None),
+            };
+            match step {
+                Step::Order(Some(Order::Run(start))) => {
+                    self.drain_late().await;
+                    self.run_turn(start).await;
+                }
+                Step::Order(Some(Order::Stop(_))) => {}
+                Step::Agent(Some(event)) => self.late(event).await,
+                Step::Agent(None) => self.agent = None,
+                Step::Order(None) | Step::Answered(_) | Step::FlushDue | Step::GraceOver => return,
+            }
+        }
+    }
+
+    async fn drain_late(&mut self) {
+        while let Some(event) = self.agent.as_mut().and_then(|agent| agent.events.try_recv().ok()) {
+            self.late(event).await;
+        }
+        if self.agent.as_ref().is_some_and(|agent| agent.events.is_closed()) {
+            self.agent = None;
+        }
+    }
+
+    /// Text after the end belongs to the turn that is over, once, never to the next.
+    async fn late(&mut self, event: AgentEvent) {
+        let (AgentEvent::Text(text), Some(turn)) = (event, self.last_turn) else {
+            return;
+        };
+        let id = usher_shared::id::MessageId::from_uuid(fresh_uuid());
+        let written = insist(|| {
+            let status = MessageStatus::Complete;
+            let new = NewText { role: Role::Agent, tool: None, text: text.clone(), status };
+            self.service.write(self.session, turn, id, new)
+        });
+        drop(written.await);
+    }
+
+    async fn run_turn(&mut self, start: TurnStart) {
+        stop::point("after_reservation");
+        let id = start.turn_id;
+        let (agent, patience) = match self.take_agent(&start) {
+            Ok(taken) => taken,
+            Err(text) => {
+                let reason = Some(TurnReason::StartFailed);
+                return self
+                    .end(id, TurnEnd { outcome: TurnOutcome::Failed, reason, text: Some(text) })
+                    .await;
+            }
+        };
+        let handed = insist(|| self.service.hand_over(self.session, id)).await;
+        if handed.is_err() {
+            // Cancelled or replaced before anything was sent.
+            self.agent = Some(agent);
+            return;
+        }
+        stop::point("after_hand_over");
+        let prompt = AgentPrompt {
+            text: start.text.to_string(),
+            model: start.run.model.clone(),
+            plan_mode: start.run.plan_mode,
+        };
+        // An agent that is gone by now shows in its events.
+        drop(agent.commands.send(AgentCommand::Prompt(prompt)).await);
+        let scribe = Scribe::new(self.service.clone(), Arc::clone(&self.hub), self.session, id);
+        let turn = Turn { id, accepted: false, asked: None, patience, grace_over: None, scribe };
+        self.follow(turn, agent).await;
+        self.last_turn = Some(id);
+    }
+
+    /// Returns the session's agent, started if need be, and how long a cancel of it may take.
+    fn take_agent(&mut self, start: &TurnStart) -> Result<(AgentHandle, Duration), String> {
+        let spec = self.service.agents().get(&start.agent);
+        let spec = spec.ok_or_else(|| format!("no agent named {} is configured", start.agent))?;
+        let patience = spec.cancel_patience();
+        if let Some(agent) = self.agent.take() {
+            return Ok((agent, patience));
+        }
+        let workspace_dir = start.workspace_dir.as_ref().map(PathBuf::from);
+        let started = spec.start(AgentStart { workspace_dir });
+        Ok((started.map_err(|error| error.to_string())?, patience))
+    }
+
+    /// Follows a turn to its end.
+    async fn follow(&mut self, mut turn: Turn, mut agent: AgentHandle) {
+        loop {
+            let step = tokio::select! {
+                order = self.mailbox.recv() => Step::Order(order),
+                answer = answered(&mut turn.asked) => Step::Answered(answer),
+                event = agent.events.recv() => Step::Agent(event),
+                () = at(turn.scribe.flush_at()) => Step::FlushDue,
+                () = at(turn.grace_over) => Step::GraceOver,
+            };
+            match step {
+                Step::Order(Some(Order::Stop(id))) if id == turn.id => {
+                    self.close_question(&mut turn, &agent, PermissionClosed::Cancelled).await;
+                    turn.grace_over = Some(Instant::now() + turn.patience);
+                    drop(agent.commands.send(AgentCommand::Cancel).await);
+                }
+                Step::Order(Some(Order::Stop(_))) => {}
+                Step::Order(Some(Order::Run(_))) => error!("a second turn while one is open"),
+                // The server stops: the next start settles what is open.
+                Step::Order(None) => return,
+                Step::Answered(answer) => self.answer(&mut turn, &agent, answer).await,
+                Step::FlushDue => turn.scribe.flush().await,
+                Step::GraceOver => {
+                    drop(agent);
+                    let reason = Some(TurnReason::Forced);
+                    let outcome = TurnOutcome::Cancelled;
+                    return self.finish(turn, TurnEnd { outcome, reason, text: None }).await;
+                }
+                Step::Agent(None) => {
+                    let end = TurnEnd {
+                        outcome: TurnOutcome::Failed,
+                        reason: Some(TurnReason::AgentExit),
+                        text: None,
+                    };
+                    return self.finish(turn, end).await;
+                }
+                Step::Agent(Some(AgentEvent::Ended(end))) => {
+                    self.agent = Some(agent);
+                    let end = turn_end(end);
+                    // An end is a proof of acceptance, unless the agent never began.
+                    if end.reason != Some(TurnReason::StartFailed) {
+                        self.accept(&mut turn).await;
+                    }
+                    return self.finish(turn, end).await;
+                }
+                Step::Agent(Some(event)) => {
+                    self.accept(&mut turn).await;
+                    self.record(&mut turn, event).await;
+                }
+            }
+        }
+    }
+
+    async fn accept(&self, turn: &mut Turn) {
+        if !turn.accepted {
+            turn.accepted = true;
+            drop(insist(|| self.service.accept(self.session, turn.id)).await);
+            stop::point("after_acceptance");
+        }
+    }
+
+    async fn record(&self, turn: &mut Turn, event: AgentEvent) {
+        match event {
+            AgentEvent::Accepted | AgentEvent::Ended(_) => {}
+            AgentEvent::Text(text) => turn.scribe.text(Role::Agent, &text).await,
+            AgentEvent::Thought(text) => turn.scribe.text(Role::Thought, &text).await,
+            AgentEvent::Tool { call, name, output, done } => {
+                turn.scribe.tool(call, &name, output, done).await;
+            }
+            AgentEvent::Plan(steps) => turn.scribe.plan(&steps).await,
+            AgentEvent::Permission { request, title, tool, options } => {
+                let id = PermissionId::from_uuid(fresh_uuid());
+                let options = options
+                    .into_iter()
+                    .map(|(id, name, kind)| QuestionOption { id, name, kind })
+                    .collect();
+                let question = Question { id, turn_id: turn.id, title, tool, options };
+                let answered = self.service.questions().ask(self.session, question.clone());
+                turn.asked = Some(Asked { request, id, answered });
+                self.hub.tell(self.session, Broadcast::PermissionRequested(question));
+                self.hub.event(self.session, Event::SessionChanged);
+            }
+        }
+    }
+
+    async fn answer(&self, turn: &mut Turn, agent: &AgentHandle, answer: Option<Answer>) {
+        let (Some(asked), Some(answer)) = (turn.asked.take(), answer) else {
+            return;
+        };
+        let option_id = Some(answer.option_id.clone());
+        let command = AgentCommand::Answer { request: asked.request, option_id };
+        drop(agent.commands.send(command).await);
+        self.resolved(asked.id, Some(answer), PermissionClosed::Answered);
+    }
+
+    async fn close_question(&self, turn: &mut Turn, agent: &AgentHandle, why: PermissionClosed) {
+        let Some(asked) = turn.asked.take() else {
+            return;
+        };
+        self.service.questions().close(self.session);
+        let command = AgentCommand::Answer { request: asked.request, option_id: None };
+        drop(agent.commands.send(command).await);
+        self.resolved(asked.id, None, why);
+    }
+
+    fn resolved(&self, id: PermissionId, answer: Option<Answer>, reason: PermissionClosed) {
+        self.hub.tell(self.session, Broadcast::PermissionResolved { id, answer, reason });
+        self.hub.event(self.session, Event::SessionChanged);
+    }
+
+    async fn finish(&self, mut turn: Turn, end: TurnEnd) {
+        if let Some(asked) = turn.asked.take() {
+            self.service.questions().close(self.session);
+            self.resolved(asked.id, None, PermissionClosed::Expired);
+        }
+        turn.scribe.flush().await;
+        self.end(turn.id, end).await;
+    }
+
+    async fn end(&self, turn: TurnId, end: TurnEnd) {
+        let (outcome, reason) = (end.outcome, end.reason);
+        info!(session = %self.session, %turn, %outcome, ?reason, "turn ended");
+        let ended = insist(|| self.service.end(self.session, turn, end.clone()));
+        drop(ended.await);
+    }
+}
+
+async fn next_event(agent: &mut Option<AgentHandle>) -> Option<AgentEvent> {
+    match agent {
+        Some(agent) => agent.events.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn answered(asked: &mut Option<Asked>) -> Option<Answer> {
+    match asked {
+        Some(asked) => (&mut asked.answered).await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn turn_end(end: AgentEnd) -> TurnEnd {
+    let with = |outcome, reason| TurnEnd { outcome, reason, text: None };
+    match end {
+        AgentEnd::Completed => with(TurnOutcome::Completed, None),
+        AgentEnd::CutShort => with(TurnOutcome::Completed, Some(TurnReason::CutShort)),
+        AgentEnd::Refused => with(TurnOutcome::Completed, Some(TurnReason::Refused)),
+        AgentEnd::Cancelled => with(TurnOutcome::Cancelled, None),
+        AgentEnd::Killed => with(TurnOutcome::Cancelled, Some(TurnReason::Forced)),
+        AgentEnd::Failed { reason, text } => TurnEnd {
+            outcome: TurnOutcome::Failed,
+            reason: Some(reason),
+            text: (!text.is_empty()).then_some(text),
+        },
+    }
+}

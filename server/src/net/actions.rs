@@ -1,0 +1,414 @@
+//! One request: from its action's name and payload to the work it asks for.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tokio::sync::Notify;
+use usher_shared::counter::EventSeq;
+use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::id::SessionId;
+use usher_shared::limits::{NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX};
+use usher_shared::protocol::Request;
+use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
+use usher_shared::protocol::hello::{PingParams, PingReply};
+use usher_shared::protocol::queue::{
+    AutoRunSetParams, AutoRunSetReply, QueueAddParams, QueueClearParams, QueueClearReply,
+    QueueDrainParams, QueueDrainReply, QueueGetParams, QueueRemoveParams, QueueRemoveReply,
+};
+use usher_shared::protocol::session::{
+    PermissionRespondParams, PermissionRespondReply, SessionCreateParams, SessionGetParams,
+    SessionListParams, SessionListReply, SessionReply, SubscribeParams, SubscribeReply,
+    UnsubscribeParams, UnsubscribeReply,
+};
+use usher_shared::protocol::task::{
+    TaskCreateParams, TaskCreateReply, TaskGetParams, TaskGetReply, TaskListParams, TaskListReply,
+};
+use usher_shared::protocol::transcript::{TranscriptPageParams, TranscriptPageReply};
+use usher_shared::protocol::turn::{
+    TurnCancelParams, TurnCancelReply, TurnResolveParams, TurnResolveReply,
+};
+
+use super::hub::{Hub, Missed};
+use super::wire::{self, CommitUnknown, Refused};
+use crate::clock::now;
+use crate::domain::session::Caller;
+use crate::domain::turn::Cancelled;
+use crate::service::Service;
+use crate::store::PageBounds;
+
+/// What a request came to.
+pub(super) struct Done {
+    /// The frame that answers it.
+    pub(super) frame: String,
+    /// What it changed about the link.
+    pub(super) watch: Watch,
+}
+
+/// What a request changed about the sessions that a link watches.
+pub(super) enum Watch {
+    Same,
+    Start(SessionId, EventSeq),
+    Stop(SessionId),
+}
+
+/// Work to be done when its turn has come.
+pub(super) struct Work {
+    /// Requests of one session are handled in order.
+    pub(super) lane: Option<SessionId>,
+    /// The work; an error closes the link with 1011.
+    pub(super) run: BoxFuture<'static, Result<Done, CommitUnknown>>,
+}
+
+/// What an action may use.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) service: Service,
+    pub(super) hub: Arc<Hub>,
+    pub(super) caller: Caller,
+    pub(super) wake: Arc<Notify>,
+}
+
+/// Finds what a request asks for; a refusal is answered at once.
+pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work, WireError> {
+    let router = Router { context: context.clone(), id: frame.id.clone().into_owned() };
+    let payload = frame.payload;
+    match &*frame.action {
+        PingParams::ACTION => router.ping(wire::parse(payload)?),
+        TaskCreateParams::ACTION => router.task_create(wire::parse(payload)?),
+        TaskListParams::ACTION => router.task_list(wire::parse(payload)?),
+        TaskGetParams::ACTION => router.task_get(wire::parse(payload)?),
+        SessionCreateParams::ACTION => router.session_create(wire::parse(payload)?),
+        SessionListParams::ACTION => router.session_list(wire::parse(payload)?),
+        SessionGetParams::ACTION => router.session_get(wire::parse(payload)?),
+        SubscribeParams::ACTION => router.subscribe(wire::parse(payload)?),
+        UnsubscribeParams::ACTION => router.unsubscribe(wire::parse(payload)?),
+        TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
+        TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
+        TurnResolveParams::ACTION => router.resolve(wire::parse(payload)?),
+        PermissionRespondParams::ACTION => router.respond(wire::parse(payload)?),
+        QueueGetParams::ACTION => router.queue_get(wire::parse(payload)?),
+        QueueAddParams::ACTION => router.queue_add(wire::parse(payload)?),
+        QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
+        QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
+        QueueDrainParams::ACTION => router.queue_drain(wire::parse(payload)?),
+        AutoRunSetParams::ACTION => router.auto_run_set(wire::parse(payload)?),
+        _ => Err(WireError::new(ErrorCode::UnknownAction, "unknown action")),
+    }
+}
+
+/// Writes an error frame.
+pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireError) -> String {
+    write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
+}
+
+type Routed = Result<Work, WireError>;
+
+struct Router {
+    context: Context,
+    id: String,
+}
+
+impl Router {
+    /// Makes the work of an action that only answers.
+    fn work<R, F>(
+        self,
+        lane: Option<SessionId>,
+        action: &'static str,
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Routed
+    where
+        R: Serialize,
+        F: Future<Output = Result<R, Refused>> + Send,
+    {
+        self.watching(lane, action, |context| async { Ok((run(context).await?, Watch::Same)) })
+    }
+
+    /// The same for an action that changes what the link watches.
+    fn watching<R, F>(
+        self,
+        lane: Option<SessionId>,
+        action: &'static str,
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Routed
+    where
+        R: Serialize,
+        F: Future<Output = Result<(R, Watch), Refused>> + Send,
+    {
+        let Self { context, id } = self;
+        let run = Box::pin(async move {
+            let done = match run(context).await {
+                Ok((reply, watch)) => {
+                    let frame = write_frame(FrameKind::Response, Some(&id), Some(action), reply);
+                    Done { frame: frame.expect("a reply is plain JSON"), watch }
+                }
+                Err(Ok(error)) => {
+                    Done { frame: error_frame(Some(&id), Some(action), &error), watch: Watch::Same }
+                }
+                Err(Err(unknown)) => return Err(unknown),
+            };
+            Ok(done)
+        });
+        Ok(Work { lane, run })
+    }
+
+    fn ping(self, _: PingParams) -> Routed {
+        self.work(None, PingParams::ACTION, |_| async { Ok(PingReply { server_time: now() }) })
+    }
+
+    fn task_create(self, params: TaskCreateParams) -> Routed {
+        let request = wire::task_request(params)?;
+        self.work(None, TaskCreateParams::ACTION, move |context| async move {
+            let made = context.service.create_task(context.caller, request).await;
+            let made = made.map_err(|error| wire::transact_error(error, wire::make_error))?;
+            let session = wire::session(&made.session, None);
+            Ok(TaskCreateReply { task: wire::task(made.task), session })
+        })
+    }
+
+    fn task_list(self, params: TaskListParams) -> Routed {
+        self.work(None, TaskListParams::ACTION, move |context| async move {
+            let archived = params.include_archived.unwrap_or(false);
+            let tasks = context.service.tasks(context.caller, archived).await;
+            let tasks = tasks.map_err(|error| Ok(wire::find_error(error.into())))?;
+            Ok(TaskListReply { tasks: tasks.into_iter().map(wire::task).collect() })
+        })
+    }
+
+    fn task_get(self, params: TaskGetParams) -> Routed {
+        self.work(None, TaskGetParams::ACTION, move |context| async move {
+            let found = context.service.task(context.caller, params.task_id).await;
+            let (task, sessions) = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let questions = context.service.questions();
+            let sessions = sessions.iter().map(|s| wire::session(s, questions.get(s.id))).collect();
+            Ok(TaskGetReply { task: wire::task(task), sessions })
+        })
+    }
+
+    fn session_create(self, params: SessionCreateParams) -> Routed {
+        for (field, text) in [
+            ("agent", &params.agent),
+            ("model", &params.model),
+            ("client_request_id", &params.client_request_id),
+        ] {
+            wire::bounded(field, text.as_deref(), NAME_BYTES_MAX)?;
+        }
+        self.work(None, SessionCreateParams::ACTION, move |context| async move {
+            let SessionCreateParams { task_id, agent, model, client_request_id } = params;
+            let made = context
+                .service
+                .create_session(context.caller, task_id, agent, model, client_request_id)
+                .await;
+            let made = made.map_err(|error| wire::transact_error(error, wire::make_error))?;
+            Ok(SessionReply { session: wire::session(&made, None) })
+        })
+    }
+
+    fn session_list(self, params: SessionListParams) -> Routed {
+        self.work(None, SessionListParams::ACTION, move |context| async move {
+            let found = context.service.sessions(context.caller, params.task_id).await;
+            let sessions = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let questions = context.service.questions();
+            let sessions = sessions.iter().map(|s| wire::session(s, questions.get(s.id))).collect();
+            Ok(SessionListReply { sessions })
+        })
+    }
+
+    fn session_get(self, params: SessionGetParams) -> Routed {
+        let id = params.session_id;
+        self.work(Some(id), SessionGetParams::ACTION, move |context| async move {
+            let found = context.service.session(context.caller, id).await;
+            let session = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let question = context.service.questions().get(id);
+            Ok(SessionReply { session: wire::session(&session, question) })
+        })
+    }
+
+    fn subscribe(self, params: SubscribeParams) -> Routed {
+        let id = params.session_id;
+        self.watching(Some(id), SubscribeParams::ACTION, move |context| async move {
+            subscribe(context, params).await
+        })
+    }
+
+    fn unsubscribe(self, params: UnsubscribeParams) -> Routed {
+        let id = params.session_id;
+        self.watching(Some(id), UnsubscribeParams::ACTION, move |context| async move {
+            context.hub.unwatch(id, &context.wake);
+            Ok((UnsubscribeReply { session_id: id }, Watch::Stop(id)))
+        })
+    }
+
+    fn page(self, params: TranscriptPageParams) -> Routed {
+        let limit = params.limit.unwrap_or(PAGE_MESSAGES_DEFAULT);
+        if !(1..=PAGE_MESSAGES_MAX).contains(&limit) {
+            let error = WireError::validation("limit", "out of bounds");
+            return Err(error.with("limit", PAGE_MESSAGES_MAX));
+        }
+        let bounds = match (params.before_seq, params.after_seq) {
+            (None, None) => PageBounds::Newest,
+            (Some(seq), None) => PageBounds::Before(seq),
+            (None, Some(seq)) => PageBounds::After(seq),
+            (Some(_), Some(_)) => {
+                return Err(WireError::validation("after_seq", "one bound at most"));
+            }
+        };
+        let id = params.session_id;
+        self.work(Some(id), TranscriptPageParams::ACTION, move |context| async move {
+            let found = context.service.page(context.caller, id, bounds, limit).await;
+            let page = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let messages = page.messages.iter().map(wire::message).collect();
+            Ok(TranscriptPageReply { messages, has_more: page.has_more })
+        })
+    }
+
+    fn cancel(self, params: TurnCancelParams) -> Routed {
+        let target = wire::target(&params.identity);
+        self.work(Some(target.session_id), TurnCancelParams::ACTION, move |context| async move {
+            let asked = context.service.cancel(context.caller, target, params.expected_turn_id);
+            let cancelled =
+                asked.await.map_err(|error| wire::transact_error(error, wire::turn_error))?;
+            Ok(TurnCancelReply { cancelled: cancelled == Cancelled::Yes })
+        })
+    }
+
+    fn resolve(self, params: TurnResolveParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let turn_id = params.turn_id;
+        self.work(Some(target.session_id), TurnResolveParams::ACTION, move |context| async move {
+            context
+                .service
+                .resolve(context.caller, target, turn_id, params.resolution)
+                .await
+                .map_err(|error| wire::transact_error(error, wire::turn_error))?;
+            Ok(TurnResolveReply { turn_id })
+        })
+    }
+
+    fn respond(self, params: PermissionRespondParams) -> Routed {
+        wire::bounded("option_id", Some(&params.option_id), NAME_BYTES_MAX)?;
+        let target = wire::target(&params.identity);
+        let lane = Some(target.session_id);
+        self.work(lane, PermissionRespondParams::ACTION, move |context| async move {
+            let request_id = params.request_id;
+            context
+                .service
+                .respond(context.caller, target, request_id, params.option_id)
+                .await
+                .map_err(|error| Ok(wire::turn_error(error)))?;
+            Ok(PermissionRespondReply { request_id })
+        })
+    }
+
+    fn queue_get(self, params: QueueGetParams) -> Routed {
+        let target = wire::target(&params.identity);
+        self.work(Some(target.session_id), QueueGetParams::ACTION, move |context| async move {
+            let newest = context.hub.newest(target.session_id);
+            let found = context.service.queue(context.caller, target).await;
+            let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
+            Ok(wire::status(view, newest))
+        })
+    }
+
+    fn queue_add(self, params: QueueAddParams) -> Routed {
+        let (target, submission) = wire::submission(params, &self.context.caller)?;
+        self.work(Some(target.session_id), QueueAddParams::ACTION, move |context| async move {
+            let admitted = context.service.add(context.caller, target, submission).await;
+            let admitted =
+                admitted.map_err(|error| wire::transact_error(error, wire::add_error))?;
+            Ok(wire::admitted(&target, admitted))
+        })
+    }
+
+    fn queue_remove(self, params: QueueRemoveParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let entry_id = params.entry_id;
+        self.work(Some(target.session_id), QueueRemoveParams::ACTION, move |context| async move {
+            let removed = context.service.remove(context.caller, target, entry_id).await;
+            let undo_id =
+                removed.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueRemoveReply { entry_id, undo_id })
+        })
+    }
+
+    fn queue_clear(self, params: QueueClearParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let expected = params.expected_queue_revision;
+        self.work(Some(target.session_id), QueueClearParams::ACTION, move |context| async move {
+            let cleared = context.service.clear(context.caller, target, expected).await;
+            let cleared =
+                cleared.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueClearReply {
+                session_id: target.session_id,
+                removed: cleared.removed,
+                undo_id: cleared.undo_id,
+            })
+        })
+    }
+
+    fn queue_drain(self, params: QueueDrainParams) -> Routed {
+        let target = wire::target(&params.identity);
+        self.work(Some(target.session_id), QueueDrainParams::ACTION, move |context| async move {
+            let drained = context.service.drain(context.caller, target).await;
+            let drained =
+                drained.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueDrainReply { session_id: target.session_id, drained })
+        })
+    }
+
+    fn auto_run_set(self, params: AutoRunSetParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let enabled = params.enabled;
+        self.work(Some(target.session_id), AutoRunSetParams::ACTION, move |context| async move {
+            let set = context.service.set_auto_run(context.caller, target, enabled).await;
+            let dispatched = set.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(AutoRunSetReply { session_id: target.session_id, auto_run: enabled, dispatched })
+        })
+    }
+}
+
+/// Watches first and reads second: what happens in between is told again, which clients bear.
+async fn subscribe(
+    context: Context,
+    params: SubscribeParams,
+) -> Result<(SubscribeReply, Watch), Refused> {
+    let id = params.session_id;
+    let epoch = context.hub.epoch();
+    let found = context.service.session(context.caller.clone(), id).await;
+    found.map_err(|error| Ok(wire::find_error(error)))?;
+    let (newest, live) = context.hub.watch(id, &context.wake);
+    let resumes_after = params.after_event_seq.filter(|place| {
+        params.epoch == Some(epoch)
+            && matches!(context.hub.missed(id, *place, 0), Missed::Events { .. })
+    });
+    let limit = if resumes_after.is_some() { 1 } else { PAGE_MESSAGES_DEFAULT };
+    let view = match context.service.view(context.caller, id, limit).await {
+        Ok(view) => view,
+        Err(error) => {
+            context.hub.unwatch(id, &context.wake);
+            return Err(Ok(wire::find_error(error)));
+        }
+    };
+    let question = context.service.questions().get(id);
+    let session = wire::session(&view.queue.session, question);
+    let place = resumes_after.unwrap_or(newest);
+    let has_more = view.page.has_more;
+    let (queue, messages) = match resumes_after {
+        Some(_) => (None, None),
+        None => {
+            let messages = view.page.messages.iter();
+            let messages = messages.map(|m| wire::message_live(m, live.as_ref())).collect();
+            (Some(wire::status(view.queue, newest)), Some(messages))
+        }
+    };
+    let reply = SubscribeReply {
+        session,
+        queue,
+        messages,
+        has_more,
+        event_seq: place,
+        epoch,
+        resumed: resumes_after.is_some(),
+    };
+    Ok((reply, Watch::Start(id, place)))
+}

@@ -1,0 +1,173 @@
+//! Notification frames: what a link that watches is sent, with what later events replace left out.
+
+use serde::Serialize;
+use usher_shared::counter::EventSeq;
+use usher_shared::id::{Epoch, SessionId};
+use usher_shared::protocol::frame::{FrameKind, write_frame};
+use usher_shared::protocol::turn::{
+    EventStamp, PermissionRequested, PermissionResolved, SessionChanged, Stamped, StatusChanged,
+    TranscriptDelta, TranscriptMessage, TurnEnded, TurnStarted, notification,
+};
+
+use super::actions::Context;
+use super::hub::Broadcast;
+use super::wire;
+use crate::domain::Event;
+use crate::domain::session::Target;
+
+/// Text of one delta frame that was joined from several.
+const JOINED_BYTES_MAX: usize = 64 * 1024;
+
+/// Where a frame stands, and which events before it it stands for.
+#[derive(Clone, Copy)]
+struct Place {
+    session_id: SessionId,
+    epoch: Epoch,
+    /// The first event that no earlier frame covered.
+    first: u64,
+    seq: u64,
+}
+
+impl Place {
+    fn event_seq(self) -> EventSeq {
+        EventSeq::new(self.seq)
+    }
+
+    fn first_event_seq(self) -> Option<EventSeq> {
+        (self.first != self.seq).then(|| EventSeq::new(self.first))
+    }
+
+    fn stamped<T>(self, event: T) -> Stamped<T> {
+        let stamp = EventStamp {
+            session_id: self.session_id,
+            event_seq: self.event_seq(),
+            epoch: self.epoch,
+            first_event_seq: self.first_event_seq(),
+        };
+        Stamped { stamp, event }
+    }
+}
+
+/// Writes a notification.
+pub(super) fn notify(action: &str, payload: impl Serialize) -> String {
+    write_frame(FrameKind::Notification, None, Some(action), payload)
+        .expect("a notification is plain JSON")
+}
+
+/// Turns events into frames. The last event always has a frame, so that every number is covered.
+/// None: the session is gone for this caller.
+pub(super) async fn frames(
+    context: &Context,
+    session: SessionId,
+    first: EventSeq,
+    events: &[Broadcast],
+) -> Option<Vec<String>> {
+    let newest = |wanted: fn(&Event) -> bool| {
+        events.iter().rposition(|one| matches!(one, Broadcast::Event(event) if wanted(event)))
+    };
+    let newest_queue = newest(|event| matches!(event, Event::QueueChanged));
+    let newest_session = newest(|event| matches!(event, Event::SessionChanged));
+    let mut frames = Vec::new();
+    let mut place =
+        Place { session_id: session, epoch: context.hub.epoch(), first: first.get(), seq: 0 };
+    let mut joined: Option<TranscriptDelta> = None;
+    for (index, broadcast) in events.iter().enumerate() {
+        place.seq = first.get() + index as u64;
+        let frame = match broadcast {
+            Broadcast::Delta { message_id, seq, offset, text } => {
+                let delta = joined.get_or_insert_with(|| TranscriptDelta {
+                    message_id: *message_id,
+                    seq: *seq,
+                    offset: *offset,
+                    text: String::new(),
+                });
+                delta.text.push_str(text);
+                if delta.text.len() < JOINED_BYTES_MAX
+                    && events.get(index + 1).is_some_and(|next| continues(delta, next))
+                {
+                    continue;
+                }
+                let delta = joined.take().expect("a delta was just put there");
+                notify(notification::TRANSCRIPT_DELTA, place.stamped(delta))
+            }
+            Broadcast::Event(event) => match &**event {
+                Event::QueueChanged if Some(index) == newest_queue => {
+                    queue_frame(context, place).await?
+                }
+                Event::SessionChanged if Some(index) == newest_session => {
+                    session_frame(context, place).await?
+                }
+                Event::TurnStarted(turn_id) => {
+                    let started = TurnStarted { turn_id: *turn_id };
+                    notify(notification::TURN_STARTED, place.stamped(started))
+                }
+                Event::TurnEnded { turn_id, outcome, reason, text } => {
+                    let ended = TurnEnded {
+                        turn_id: *turn_id,
+                        outcome: *outcome,
+                        reason: *reason,
+                        text: text.clone(),
+                    };
+                    notify(notification::TURN_ENDED, place.stamped(ended))
+                }
+                Event::MessageWritten(message) => {
+                    let written = TranscriptMessage {
+                        message: wire::message(message),
+                        event_seq: place.event_seq(),
+                        epoch: place.epoch,
+                        first_event_seq: place.first_event_seq(),
+                    };
+                    notify(notification::TRANSCRIPT_MESSAGE, written)
+                }
+                // Replaced by a later one, or never told.
+                Event::QueueChanged
+                | Event::SessionChanged
+                | Event::MayStart
+                | Event::TurnReserved(_)
+                | Event::StopAsked(_) => continue,
+            },
+            Broadcast::PermissionRequested(question) => {
+                let asked = PermissionRequested { permission: wire::permission(question.clone()) };
+                notify(notification::PERMISSION_REQUESTED, place.stamped(asked))
+            }
+            Broadcast::PermissionResolved { id, answer, reason } => {
+                let resolved = PermissionResolved {
+                    request_id: *id,
+                    option_id: answer.as_ref().map(|answer| answer.option_id.clone()),
+                    by: answer.as_ref().map(|answer| wire::user(&answer.by)),
+                    reason: *reason,
+                };
+                notify(notification::PERMISSION_RESOLVED, place.stamped(resolved))
+            }
+        };
+        frames.push(frame);
+        place.first = place.seq + 1;
+    }
+    Some(frames)
+}
+
+fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
+    let Broadcast::Delta { message_id, offset, .. } = next else {
+        return false;
+    };
+    *message_id == delta.message_id && *offset == delta.offset + delta.text.len() as u64
+}
+
+async fn queue_frame(context: &Context, place: Place) -> Option<String> {
+    let session = context.service.session(context.caller.clone(), place.session_id).await.ok()?;
+    let target = Target { task_id: session.task_id, session_id: session.id, incarnation_id: None };
+    let view = context.service.queue(context.caller.clone(), target).await.ok()?;
+    let changed = StatusChanged {
+        status: wire::status(view, place.event_seq()),
+        epoch: place.epoch,
+        first_event_seq: place.first_event_seq(),
+    };
+    Some(notify(notification::QUEUE_STATUS_CHANGED, changed))
+}
+
+async fn session_frame(context: &Context, place: Place) -> Option<String> {
+    let session = context.service.session(context.caller.clone(), place.session_id).await.ok()?;
+    let question = context.service.questions().get(session.id);
+    let changed = SessionChanged { session: wire::session(&session, question) };
+    Some(notify(notification::SESSION_CHANGED, place.stamped(changed)))
+}

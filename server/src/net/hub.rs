@@ -1,0 +1,306 @@
+//! Hands what happened to everybody who watches.
+//!
+//! Each watched session keeps its newest events in a ring, and each link keeps only a place in
+//! it: a slow reader costs nothing and skips what a later event replaces; one that falls out of
+//! the ring is cut off and resumes from a snapshot.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use usher_shared::counter::{EventSeq, MessageSeq};
+use usher_shared::id::{Epoch, MessageId, PermissionId, SessionId};
+use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
+use usher_shared::vocabulary::{MessageStatus, PermissionClosed};
+
+use crate::clock::fresh_uuid;
+use crate::dispatch::{Answer, Dispatcher, Question};
+use crate::domain::Event;
+use crate::store::EventSink;
+
+/// Events that a session keeps for slow readers and for links that come back.
+const RING_EVENTS_MAX: usize = 4_096;
+/// Bytes of text in those events.
+const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Sessions that nobody watches keep their ring while there are no more of them than this.
+const IDLE_RINGS_MAX: usize = 1_024;
+
+/// One thing that watchers are told.
+#[derive(Clone, Debug)]
+pub enum Broadcast {
+    /// Something that was committed.
+    Event(Arc<Event>),
+    /// Text that follows what a streaming message has; written in a moment.
+    Delta {
+        /// Which message.
+        message_id: MessageId,
+        /// Its number.
+        seq: MessageSeq,
+        /// Where the text belongs, bytes.
+        offset: u64,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// An agent asks.
+    PermissionRequested(Question),
+    /// A question is closed.
+    PermissionResolved {
+        /// Which.
+        id: PermissionId,
+        /// The answer, if there was one.
+        answer: Option<Answer>,
+        /// Why it is closed.
+        reason: PermissionClosed,
+    },
+}
+
+impl Broadcast {
+    fn bytes(&self) -> usize {
+        64 + match self {
+            Self::Event(event) => match &**event {
+                Event::MessageWritten(message) => message.content.len(),
+                _ => 0,
+            },
+            Self::Delta { text, .. } => text.len(),
+            Self::PermissionRequested(_) | Self::PermissionResolved { .. } => 256,
+        }
+    }
+}
+
+/// The text of the message that is streaming right now, ahead of the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveText {
+    /// Which message.
+    pub message_id: MessageId,
+    /// What was shown of it so far, as much as lists show.
+    pub text: String,
+    /// The size of all that was shown, bytes.
+    pub bytes: u64,
+}
+
+struct Ring {
+    /// The number of the newest event.
+    newest: u64,
+    events: VecDeque<Broadcast>,
+    bytes: usize,
+    watchers: Vec<Arc<Notify>>,
+}
+
+impl Ring {
+    /// The number of the oldest event that is still kept, or of the next one.
+    fn oldest(&self) -> u64 {
+        self.newest + 1 - self.events.len() as u64
+    }
+
+    fn push(&mut self, broadcast: Broadcast) {
+        self.newest += 1;
+        self.bytes += broadcast.bytes();
+        self.events.push_back(broadcast);
+        while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
+            let Some(old) = self.events.pop_front() else {
+                break;
+            };
+            self.bytes -= old.bytes();
+        }
+        for watcher in &self.watchers {
+            watcher.notify_one();
+        }
+    }
+}
+
+/// What a link missed since its place in the ring.
+pub enum Missed {
+    /// These, the first of which has number `first`.
+    Events {
+        /// The number of the first event.
+        first: EventSeq,
+        /// In order.
+        events: Vec<Broadcast>,
+    },
+    /// The ring does not reach back that far.
+    TooFarBehind,
+}
+
+/// See the module.
+pub struct Hub {
+    epoch: Epoch,
+    rings: Mutex<Rings>,
+}
+
+struct Rings {
+    by_session: HashMap<SessionId, Ring>,
+    /// Kept whether anybody watches or not: who comes in the middle needs what is not written yet.
+    live: HashMap<SessionId, LiveText>,
+    /// No ring ever had a higher number: a ring that is made again starts above all it had.
+    highest: u64,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hub {
+    /// Makes the hub of one server start.
+    pub fn new() -> Self {
+        Self {
+            epoch: Epoch::from_uuid(fresh_uuid()),
+            rings: Mutex::new(Rings {
+                by_session: HashMap::new(),
+                live: HashMap::new(),
+                highest: 0,
+            }),
+        }
+    }
+
+    /// Returns the epoch that all event numbers belong to.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts watching a session: `wake` is notified of every event after the returned place. The
+    /// text that streams right now comes with it.
+    pub fn watch(&self, session: SessionId, wake: &Arc<Notify>) -> (EventSeq, Option<LiveText>) {
+        let mut rings = self.lock();
+        rings.forget_idle();
+        let start = rings.highest;
+        let ring = rings.by_session.entry(session).or_insert_with(|| Ring {
+            newest: start,
+            events: VecDeque::new(),
+            bytes: 0,
+            watchers: Vec::new(),
+        });
+        if !ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake)) {
+            ring.watchers.push(Arc::clone(wake));
+        }
+        let newest = ring.newest;
+        (EventSeq::new(newest), rings.live.get(&session).cloned())
+    }
+
+    /// Returns the number of a session's newest event; 0 if nobody watched it lately.
+    pub fn newest(&self, session: SessionId) -> EventSeq {
+        let newest = self.lock().by_session.get(&session).map_or(0, |ring| ring.newest);
+        EventSeq::new(newest)
+    }
+
+    /// Stops watching a session.
+    pub fn unwatch(&self, session: SessionId, wake: &Arc<Notify>) {
+        if let Some(ring) = self.lock().by_session.get_mut(&session) {
+            ring.watchers.retain(|watcher| !Arc::ptr_eq(watcher, wake));
+        }
+    }
+
+    /// Returns what a watched session's link missed after `place`, at most `max` events.
+    pub fn missed(&self, session: SessionId, place: EventSeq, max: usize) -> Missed {
+        let rings = self.lock();
+        let Some(ring) = rings.by_session.get(&session) else {
+            return Missed::TooFarBehind;
+        };
+        let first = place.get() + 1;
+        if first < ring.oldest() || place.get() > ring.newest {
+            return Missed::TooFarBehind;
+        }
+        let skip = usize::try_from(first - ring.oldest()).unwrap_or(usize::MAX);
+        let events = ring.events.iter().skip(skip).take(max).cloned().collect();
+        Missed::Events { first: EventSeq::new(first), events }
+    }
+
+    /// Tells the watchers of a committed event.
+    pub fn event(&self, session: SessionId, event: Event) {
+        self.tell(session, Broadcast::Event(Arc::new(event)));
+    }
+
+    /// Tells the watchers of more text, which is written in a moment.
+    pub fn delta(
+        &self,
+        session: SessionId,
+        message_id: MessageId,
+        seq: MessageSeq,
+        offset: u64,
+        text: &str,
+    ) {
+        self.tell(session, Broadcast::Delta { message_id, seq, offset, text: Arc::from(text) });
+    }
+
+    /// Tells the watchers. Sessions that nobody watched lately have none.
+    pub fn tell(&self, session: SessionId, broadcast: Broadcast) {
+        let mut rings = self.lock();
+        rings.note_live(session, &broadcast);
+        let Some(ring) = rings.by_session.get_mut(&session) else {
+            return;
+        };
+        ring.push(broadcast);
+        let newest = ring.newest;
+        rings.highest = rings.highest.max(newest);
+    }
+}
+
+impl Rings {
+    /// Forgets rings that nobody watches when there are too many of them.
+    fn forget_idle(&mut self) {
+        if self.by_session.len() > IDLE_RINGS_MAX {
+            self.by_session.retain(|_, ring| !ring.watchers.is_empty());
+        }
+    }
+}
+
+impl Rings {
+    /// Keeps the live text in step with what is told.
+    fn note_live(&mut self, session: SessionId, broadcast: &Broadcast) {
+        match broadcast {
+            Broadcast::Delta { message_id, text, .. } => {
+                if let Some(live) = self.live.get_mut(&session)
+                    && live.message_id == *message_id
+                {
+                    live.bytes += text.len() as u64;
+                    if live.text.len() + text.len() <= MESSAGE_CONTENT_BYTES_MAX {
+                        live.text.push_str(text);
+                    }
+                }
+            }
+            Broadcast::Event(event) => {
+                let Event::MessageWritten(message) = &**event else {
+                    return;
+                };
+                if message.status == MessageStatus::Streaming {
+                    let live = LiveText {
+                        message_id: message.id,
+                        text: message.content.to_string(),
+                        bytes: message.content_bytes,
+                    };
+                    self.live.insert(session, live);
+                } else if self.live.get(&session).is_some_and(|l| l.message_id == message.id) {
+                    self.live.remove(&session);
+                }
+            }
+            Broadcast::PermissionRequested(_) | Broadcast::PermissionResolved { .. } => {}
+        }
+    }
+}
+
+/// Gives committed events to the hub and to the dispatcher.
+pub struct Sink {
+    /// For those who watch.
+    pub hub: Arc<Hub>,
+    /// For those who run.
+    pub dispatcher: Arc<Dispatcher>,
+}
+
+impl EventSink for Sink {
+    fn publish(&self, session: SessionId, event: Event) {
+        self.dispatcher.take(session, &event);
+        match event {
+            Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
+            Event::QueueChanged
+            | Event::SessionChanged
+            | Event::TurnStarted(_)
+            | Event::TurnEnded { .. }
+            | Event::MessageWritten(_) => self.hub.event(session, event),
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! One connection: frames in, frames out, heartbeat, and the events of the sessions it watches.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use hyper::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+use tracing::info;
+use usher_shared::counter::EventSeq;
+use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::id::{SessionId, StoreId};
+use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX, Limits};
+use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
+use usher_shared::protocol::hello::{HelloParams, HelloReply, ServerInfo, capability};
+use usher_shared::protocol::turn::{ServerDraining, notification};
+use usher_shared::protocol::{PROTOCOL_VERSION, Request};
+
+use super::access::{Access, Shown};
+use super::actions::{self, Context, Done, Watch, error_frame};
+use super::frames;
+use super::hub::{Hub, Missed};
+use super::lanes::Lanes;
+use super::links::{Links, Registered};
+use super::wire::{self, CommitUnknown};
+use crate::domain::session::Caller;
+use crate::service::Service;
+
+/// Events taken from a ring at once.
+const EVENTS_AT_ONCE: usize = 256;
+/// A connection must say hello within this time.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// When a client of a stopping server tries again.
+const RECONNECT_AFTER_MS: u64 = 1_000;
+/// When a client with too much in flight tries again.
+const BUSY_RETRY_MS: u64 = 100;
+
+/// What all links share.
+pub struct Server {
+    /// The actions.
+    pub service: Service,
+    /// What happens.
+    pub hub: Arc<Hub>,
+    /// Who may connect over TCP.
+    pub access: Access,
+    /// The name of the database.
+    pub store_id: StoreId,
+    /// The user that connections act for.
+    pub owner: Caller,
+    /// The interval of pings.
+    pub heartbeat: Duration,
+    /// Web pages that may connect.
+    pub allowed_origins: Vec<String>,
+    /// True once the server stops.
+    pub draining: watch::Receiver<bool>,
+    links: Links,
+}
+
+/// The parts of a server that links are given.
+pub struct ServerParts {
+    /// See [`Server`].
+    pub service: Service,
+    /// See [`Server`].
+    pub hub: Arc<Hub>,
+    /// See [`Server`].
+    pub access: Access,
+    /// See [`Server`].
+    pub store_id: StoreId,
+    /// See [`Server`].
+    pub owner: Caller,
+    /// See [`Server`].
+    pub heartbeat: Duration,
+    /// See [`Server`].
+    pub allowed_origins: Vec<String>,
+    /// See [`Server`].
+    pub draining: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Puts the parts together.
+    pub fn new(parts: ServerParts) -> Self {
+        let ServerParts {
+            service,
+            hub,
+            access,
+            store_id,
+            owner,
+            heartbeat,
+            allowed_origins,
+            draining,
+        } = parts;
+        Self {
+            service,
+            hub,
+            access,
+            store_id,
+            owner,
+            heartbeat,
+            allowed_origins,
+            draining,
+            links: Links::default(),
+        }
+    }
+
+    /// Tells whether a web page of this origin may connect.
+    pub(super) fn allows_origin(&self, origin: &str) -> bool {
+        self.allowed_origins.iter().any(|allowed| allowed == origin)
+    }
+
+    /// Answers a health check: whether the store answers and the server goes on.
+    pub(super) async fn health(&self) -> StatusCode {
+        if *self.draining.borrow() || self.service.whoami().await.is_err() {
+            return StatusCode::SERVICE_UNAVAILABLE;
+        }
+        StatusCode::OK
+    }
+
+    /// Waits until no link is left.
+    pub async fn all_links_ended(&self) {
+        self.links.all_ended().await;
+    }
+
+    /// A link that was silent for this long is dead.
+    fn silence_max(&self) -> Duration {
+        self.heartbeat * 5 / 2
+    }
+
+    fn greeting(&self) -> HelloReply {
+        HelloReply {
+            protocol: PROTOCOL_VERSION,
+            server: ServerInfo {
+                name: "usherd".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                epoch: self.hub.epoch(),
+                store_id: self.store_id,
+            },
+            user: wire::user(&self.owner),
+            capabilities: vec![
+                capability::ADMISSION_RECEIPTS.to_owned(),
+                capability::AUTO_RUN.to_owned(),
+            ],
+            limits: Limits::default(),
+            heartbeat_ms: u64::try_from(self.heartbeat.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// What a connection showed before its first frame.
+pub(super) enum Credential {
+    /// The Unix socket let it in.
+    SameUser,
+    /// A bearer token.
+    Token {
+        /// As shown.
+        token: String,
+        /// Who showed it.
+        peer: IpAddr,
+    },
+    /// Nothing yet: `hello` must bring the token.
+    None {
+        /// Who connects.
+        peer: IpAddr,
+    },
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve<S>(
+    socket: WebSocketStream<S>,
+    server: Arc<Server>,
+    credential: Credential,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let _counted = server.links.count();
+    let mut link = Link {
+        silence_max: server.silence_max(),
+        socket,
+        heard: Instant::now(),
+        bad_frames: 0,
+        wake: Arc::new(Notify::new()),
+        server,
+    };
+    let ended = match link.greet(credential).await {
+        Ok((context, registered)) => link.follow(context, registered).await,
+        Err(ended) => ended,
+    };
+    link.close(ended).await;
+}
+
+/// Why a connection ends.
+enum Ended {
+    /// The peer closed, or is gone.
+    ByPeer,
+    /// The peer was silent, or does not read.
+    Dead,
+    /// With this code.
+    WithCode(CloseCode, &'static str),
+}
+
+struct Link<S> {
+    socket: WebSocketStream<S>,
+    server: Arc<Server>,
+    silence_max: Duration,
+    heard: Instant,
+    bad_frames: u32,
+    /// Notified of events in watched sessions.
+    wake: Arc<Notify>,
+}
+
+/// What happens next on a link.
+enum Next {
+    Received(Option<Result<Message, SocketError>>),
+    Done(Result<Done, CommitUnknown>),
+    Woken,
+    Beat,
+    Replaced,
+    Draining,
+}
+
+/// A frame of the peer.
+enum Received {
+    Text(String),
+    /// Nothing to answer: a ping or a pong.
+    Control,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
+    async fn send(&mut self, frame: String) -> Result<(), Ended> {
+        match timeout(self.silence_max, self.socket.send(Message::text(frame))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Ended::ByPeer),
+            Err(_) => Err(Ended::Dead),
+        }
+    }
+
+    /// Sorts what the socket gave; frames that are no text are bad ones.
+    async fn sort(
+        &mut self,
+        received: Option<Result<Message, SocketError>>,
+    ) -> Result<Received, Ended> {
+        self.heard = Instant::now();
+        match received {
+            None | Some(Ok(Message::Close(_))) => Err(Ended::ByPeer),
+            Some(Ok(Message::Text(text))) => Ok(Received::Text(text.as_str().to_owned())),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                Ok(Received::Control)
+            }
+            Some(Ok(Message::Binary(_))) => {
+                self.refuse_frame("binary frames mean nothing here").await?;
+                Ok(Received::Control)
+            }
+            Some(Err(SocketError::Capacity(_))) => {
+                Err(Ended::WithCode(CloseCode::Size, "frame too large"))
+            }
+            Some(Err(SocketError::Utf8(_))) => {
+                Err(Ended::WithCode(CloseCode::Invalid, "not UTF-8"))
+            }
+            Some(Err(SocketError::Protocol(_))) => {
+                Err(Ended::WithCode(CloseCode::Protocol, "not WebSocket"))
+            }
+            Some(Err(_)) => Err(Ended::ByPeer),
+        }
+    }
+
+    /// Answers a frame that is no request; too many of them end the connection.
+    async fn refuse_frame(&mut self, why: &str) -> Result<(), Ended> {
+        let error = WireError::new(ErrorCode::BadRequest, why);
+        self.send(error_frame(None, None, &error)).await?;
+        self.bad_frames += 1;
+        if self.bad_frames >= BAD_FRAMES_MAX {
+            return Err(Ended::WithCode(CloseCode::Policy, "too many bad frames"));
+        }
+        Ok(())
+    }
+
+    /// Takes the first request, which must be a `hello` that is welcome.
+    async fn greet(&mut self, credential: Credential) -> Result<(Context, Registered), Ended> {
+        let give_up_at = Instant::now() + HELLO_WITHIN;
+        loop {
+            let received = tokio::time::timeout_at(give_up_at, self.socket.next()).await;
+            let received = received.map_err(|_| Ended::WithCode(CloseCode::Policy, "no hello"))?;
+            let Received::Text(text) = self.sort(received).await? else {
+                continue;
+            };
+            let frame = match RequestFrame::parse(&text) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.refuse_frame(&error.to_string()).await?;
+                    continue;
+                }
+            };
+            let (id, action) = (frame.id.to_string(), frame.action.to_string());
+            if action != HelloParams::ACTION {
+                let error = WireError::new(ErrorCode::Unauthorized, "hello comes first");
+                self.send(error_frame(Some(&id), Some(&action), &error)).await?;
+                continue;
+            }
+            match self.welcome(&credential, frame.payload) {
+                Ok(hello) => return self.register(&id, hello).await,
+                Err((error, code)) => {
+                    self.send(error_frame(Some(&id), Some(&action), &error)).await?;
+                    if let Some(code) = code {
+                        return Err(Ended::WithCode(code, "not welcome"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Judges a `hello`: the error to answer, and the code to close with if that is final.
+    fn welcome(
+        &self,
+        credential: &Credential,
+        payload: &str,
+    ) -> Result<HelloParams, (WireError, Option<CloseCode>)> {
+        let hello: HelloParams = wire::parse(payload).map_err(|error| (error, None))?;
+        let shown = match (credential, &hello.token) {
+            (Credential::SameUser, _) => Shown::Right,
+            (Credential::Token { token, peer }, _) => self.server.access.judge(token, *peer),
+            (Credential::None { peer }, Some(token)) => self.server.access.judge(token, *peer),
+            (Credential::None { .. }, None) => Shown::Wrong,
+        };
+        let refuse = |code, why: &str| WireError::new(code, why);
+        match shown {
+            Shown::Right => {}
+            Shown::Wrong => {
+                let error = refuse(ErrorCode::Unauthorized, "no valid token");
+                return Err((error, Some(CloseCode::Policy)));
+            }
+            Shown::TooMany => {
+                let error = refuse(ErrorCode::RateLimited, "too many wrong tokens")
+                    .with("retry_after_ms", 60_000);
+                return Err((error, Some(CloseCode::Policy)));
+            }
+        }
+        if !hello.protocol.contains(&PROTOCOL_VERSION) {
+            let error = refuse(ErrorCode::ProtocolUnsupported, "this server speaks version 1");
+            return Err((error, Some(CloseCode::Protocol)));
+        }
+        Ok(hello)
+    }
+
+    async fn register(
+        &mut self,
+        id: &str,
+        hello: HelloParams,
+    ) -> Result<(Context, Registered), Ended> {
+        let caller = self.server.owner.clone();
+        let registered = self.server.links.register(caller.id, hello.client_instance).await;
+        let greeting = self.server.greeting();
+        let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
+            .expect("a greeting is plain JSON");
+        if let Err(ended) = self.send(frame).await {
+            self.server.links.unregister(&registered);
+            return Err(ended);
+        }
+        let context = Context {
+            service: self.server.service.clone(),
+            hub: Arc::clone(&self.server.hub),
+            caller,
+            wake: Arc::clone(&self.wake),
+        };
+        Ok((context, registered))
+    }
+
+    /// Serves a link after its hello. Whatever ends it: what it received whole takes effect
+    /// before it counts as finished.
+    async fn follow(&mut self, context: Context, registered: Registered) -> Ended {
+        let mut lanes = Lanes::default();
+        let mut watched: HashMap<SessionId, EventSeq> = HashMap::new();
+        let mut asked = registered.asked.clone();
+        let ended = self.pump(&context, &mut lanes, &mut watched, &mut asked).await;
+        for session in watched.keys() {
+            context.hub.unwatch(*session, &context.wake);
+        }
+        lanes.finish().await;
+        self.server.links.unregister(&registered);
+        ended
+    }
+
+    async fn pump(
+        &mut self,
+        context: &Context,
+        lanes: &mut Lanes,
+        watched: &mut HashMap<SessionId, EventSeq>,
+        asked: &mut watch::Receiver<Option<super::links::EndReason>>,
+    ) -> Ended {
+        let mut draining = self.server.draining.clone();
+        let mut beat = interval(self.server.heartbeat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beat.reset();
+        loop {
+            let next = tokio::select! {
+                received = self.socket.next() => Next::Received(received),
+                done = lanes.next() => Next::Done(done),
+                () = context.wake.notified() => Next::Woken,
+                _ = beat.tick() => Next::Beat,
+                _ = asked.wait_for(Option::is_some) => Next::Replaced,
+                _ = draining.wait_for(|draining| *draining) => Next::Draining,
+            };
+            let step = match next {
+                Next::Received(received) => self.take(received, context, lanes).await,
+                Next::Done(done) => self.answer(done, watched).await,
+                Next::Woken => self.tell(context, watched).await,
+                Next::Beat => self.beat().await,
+                Next::Replaced => {
+                    Err(Ended::WithCode(CloseCode::Library(4001), "replaced by a newer link"))
+                }
+                Next::Draining => return self.drain(lanes, watched).await,
+            };
+            if let Err(ended) = step {
+                return ended;
+            }
+        }
+    }
+
+    async fn take(
+        &mut self,
+        received: Option<Result<Message, SocketError>>,
+        context: &Context,
+        lanes: &mut Lanes,
+    ) -> Result<(), Ended> {
+        let Received::Text(text) = self.sort(received).await? else {
+            return Ok(());
+        };
+        let frame = match RequestFrame::parse(&text) {
+            Ok(frame) => frame,
+            Err(error) => return self.refuse_frame(&error.to_string()).await,
+        };
+        let refusal = if frame.action == HelloParams::ACTION {
+            Err(WireError::new(ErrorCode::BadRequest, "hello was said"))
+        } else if lanes.in_flight() >= IN_FLIGHT_MAX {
+            let error = WireError::new(ErrorCode::RateLimited, "too many requests in flight");
+            Err(error.with("retry_after_ms", BUSY_RETRY_MS))
+        } else {
+            actions::route(context, &frame)
+        };
+        match refusal {
+            Ok(work) => {
+                lanes.push(work);
+                Ok(())
+            }
+            Err(error) => {
+                self.send(error_frame(Some(&frame.id), Some(&frame.action), &error)).await
+            }
+        }
+    }
+
+    async fn answer(
+        &mut self,
+        done: Result<Done, CommitUnknown>,
+        watched: &mut HashMap<SessionId, EventSeq>,
+    ) -> Result<(), Ended> {
+        let Ok(done) = done else {
+            return Err(Ended::WithCode(CloseCode::Error, "commit result unknown"));
+        };
+        self.send(done.frame).await?;
+        match done.watch {
+            Watch::Same => {}
+            Watch::Start(session, place) => {
+                watched.insert(session, place);
+                // What happened before the session was in the map woke nobody.
+                self.wake.notify_one();
+            }
+            Watch::Stop(session) => {
+                watched.remove(&session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what happened in the sessions that this link watches.
+    async fn tell(
+        &mut self,
+        context: &Context,
+        watched: &mut HashMap<SessionId, EventSeq>,
+    ) -> Result<(), Ended> {
+        for (session, place) in watched.iter_mut() {
+            loop {
+                let (first, events) = match context.hub.missed(*session, *place, EVENTS_AT_ONCE) {
+                    Missed::Events { events, .. } if events.is_empty() => break,
+                    Missed::Events { first, events } => (first, events),
+                    Missed::TooFarBehind => {
+                        return Err(Ended::WithCode(CloseCode::Again, "too far behind"));
+                    }
+                };
+                let Some(frames) = frames::frames(context, *session, first, &events).await else {
+                    break;
+                };
+                for frame in frames {
+                    self.send(frame).await?;
+                }
+                *place = EventSeq::new(first.get() + events.len() as u64 - 1);
+            }
+        }
+        Ok(())
+    }
+
+    async fn beat(&mut self) -> Result<(), Ended> {
+        if self.heard.elapsed() >= self.silence_max {
+            return Err(Ended::Dead);
+        }
+        match timeout(self.silence_max, self.socket.send(Message::Ping(Vec::new().into()))).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Ended::ByPeer),
+            Err(_) => Err(Ended::Dead),
+        }
+    }
+
+    /// Ends the link of a stopping server: what is in flight is finished and answered.
+    async fn drain(
+        &mut self,
+        lanes: &mut Lanes,
+        watched: &mut HashMap<SessionId, EventSeq>,
+    ) -> Ended {
+        let notice = ServerDraining { reconnect_after_ms: RECONNECT_AFTER_MS };
+        let frame = frames::notify(notification::SERVER_DRAINING, notice);
+        if let Err(ended) = self.send(frame).await {
+            return ended;
+        }
+        while lanes.in_flight() > 0 {
+            let done = lanes.next().await;
+            if let Err(ended) = self.answer(done, watched).await {
+                return ended;
+            }
+        }
+        Ended::WithCode(CloseCode::Away, "server stops")
+    }
+
+    async fn close(mut self, ended: Ended) {
+        match ended {
+            Ended::ByPeer => {}
+            Ended::Dead => info!("a dead link was dropped"),
+            Ended::WithCode(code, reason) => {
+                let frame = CloseFrame { code, reason: reason.into() };
+                let closing = async {
+                    self.socket.close(Some(frame)).await.ok()?;
+                    // Wait for the peer's close, so that the code is not lost to a reset.
+                    while let Some(Ok(_)) = self.socket.next().await {}
+                    Some(())
+                };
+                drop(timeout(Duration::from_secs(2), closing).await);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The links of this server, so that a client's new link can end its old one and a stopping
+//! server can end all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use usher_shared::id::{ClientInstance, UserId};
+
+/// Why a link is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndReason {
+    /// The same client came back on another link.
+    Replaced,
+}
+
+/// The link's side of its registration.
+pub(super) struct Registered {
+    key: (UserId, ClientInstance),
+    /// Says when somebody asks this link to end.
+    pub(super) asked: watch::Receiver<Option<EndReason>>,
+    finished: watch::Sender<bool>,
+    ask: Arc<watch::Sender<Option<EndReason>>>,
+}
+
+struct Other {
+    ask: Arc<watch::Sender<Option<EndReason>>>,
+    finished: watch::Receiver<bool>,
+}
+
+/// See the module.
+pub(super) struct Links {
+    by_instance: Mutex<HashMap<(UserId, ClientInstance), Other>>,
+    open: watch::Sender<usize>,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { by_instance: Mutex::default(), open: watch::Sender::new(0) }
+    }
+}
+
+/// One open connection, greeted or not; counted until it is dropped.
+pub(super) struct Counted(watch::Sender<usize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+impl Links {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(UserId, ClientInstance), Other>> {
+        self.by_instance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection as open.
+    pub(super) fn count(&self) -> Counted {
+        self.open.send_modify(|open| *open += 1);
+        Counted(self.open.clone())
+    }
+
+    /// Waits until no connection is open.
+    pub(super) async fn all_ended(&self) {
+        let mut open = self.open.subscribe();
+        if open.wait_for(|open| *open == 0).await.is_err() {
+            // The sender lives in self.
+        }
+    }
+
+    /// Registers a link. An older one of the same client is ended first: what it had received
+    /// whole is finished before this returns.
+    pub(super) async fn register(&self, user: UserId, instance: ClientInstance) -> Registered {
+        let (ask, asked) = watch::channel(None);
+        let (finished, other_finished) = watch::channel(false);
+        let ask = Arc::new(ask);
+        let key = (user, instance);
+        let other = Other { ask: Arc::clone(&ask), finished: other_finished };
+        let old = self.lock().insert(key, other);
+        if let Some(mut old) = old {
+            old.ask.send_replace(Some(EndReason::Replaced));
+            // An error means that the link is gone without a word: finished, too.
+            if old.finished.wait_for(|finished| *finished).await.is_err() {}
+        }
+        Registered { key, asked, finished, ask }
+    }
+
+    /// Notes that a link has finished everything.
+    pub(super) fn unregister(&self, registered: &Registered) {
+        registered.finished.send_replace(true);
+        let mut links = self.lock();
+        if links.get(&registered.key).is_some_and(|other| Arc::ptr_eq(&other.ask, &registered.ask))
+        {
+            links.remove(&registered.key);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Links: from bytes of a socket to actions and back.
+//!
+//! `listener` accepts connections and upgrades them, `link` serves one of them, [`hub`] hands
+//! events to those that watch, and `wire` alone knows both the protocol and the domain.
+
+mod access;
+mod actions;
+mod frames;
+pub mod hub;
+mod lanes;
+mod link;
+mod links;
+mod listener;
+mod wire;
+
+pub use access::Access;
+pub use link::{Server, ServerParts};
+pub use listener::{ListenAddress, Listeners};

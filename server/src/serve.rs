@@ -1,0 +1,189 @@
+//! A server process: from its flags to its exit code.
+
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, ServeArgs, Settings};
+use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
+use crate::net::hub::{Hub, Sink};
+use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts};
+use crate::service::Service;
+use crate::store::{Store, StoreFiles, Sync};
+
+/// What is in flight when the server is told to stop may take this long.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// The one line on stdout: the server serves.
+#[derive(Serialize)]
+struct Listening {
+    event: &'static str,
+    urls: Vec<String>,
+    pid: u32,
+    version: &'static str,
+}
+
+/// Runs a server until it is told to stop; returns the process's exit code.
+///
+/// Prints one JSON line to stdout when it serves; everything else goes to stderr.
+pub fn serve(args: ServeArgs) -> ExitCode {
+    start_log(args.log_format);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = runtime
+        .map_err(|error| format!("no runtime: {error}"))
+        .and_then(|runtime| runtime.block_on(run(args)));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the operator reads why the server did not start")]
+fn report(error: &str) {
+    eprintln!("usherd: {error}");
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false);
+    let started = match format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    if let Err(error) = started {
+        report(&format!("no log: {error}"));
+    }
+}
+
+async fn run(args: ServeArgs) -> Result<(), String> {
+    let settings = Settings::load(&args, |name| std::env::var(name).ok())
+        .map_err(|error| error.to_string())?;
+    let data_dir = args.data_dir.as_deref().ok_or("--data-dir names no directory")?;
+    let addresses = args
+        .listen
+        .iter()
+        .map(|text| ListenAddress::parse(text).map_err(|why| format!("--listen {text}: {why}")))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+
+    make_private_folder(data_dir)?;
+    let hub = Arc::new(Hub::new());
+    let dispatcher = Arc::new(Dispatcher::default());
+    let sink = Sink { hub: Arc::clone(&hub), dispatcher: Arc::clone(&dispatcher) };
+    let files = StoreFiles::of(data_dir);
+    let store = Store::open(&files, &user_name(), sync(), Arc::new(sink))
+        .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+    let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
+    let access = Access::load(&token_file)
+        .map_err(|error| format!("token file {}: {error}", token_file.display()))?;
+    write_pid(&data_dir.join("usherd.pid"))?;
+
+    let dispatch = DispatchSettings { pass: settings.dispatch_pass };
+    let questions = Arc::new(Questions::default());
+    let service = Service::new(store, settings.queue, Arc::new(settings.agents), questions);
+    let recovered = service.recover().await.map_err(|error| error.to_string())?;
+    if recovered > 0 {
+        info!(turns = recovered, "settled turns that a stopped server left open");
+    }
+    let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
+    let running =
+        tokio::spawn(Arc::clone(&dispatcher).run(service.clone(), Arc::clone(&hub), dispatch));
+
+    let (drain, draining) = watch::channel(false);
+    let server = Arc::new(Server::new(ServerParts {
+        service,
+        hub,
+        access,
+        store_id,
+        owner,
+        heartbeat: settings.heartbeat,
+        allowed_origins: settings.allowed_origins,
+        draining,
+    }));
+    let listeners = Listeners::bind(&addresses).await?;
+    let sockets: Vec<_> = addresses
+        .iter()
+        .filter_map(|address| match address {
+            ListenAddress::Unix(path) => Some(path.clone()),
+            ListenAddress::Tcp(_) => None,
+        })
+        .collect();
+    let urls = listeners.urls();
+    listeners.serve(&server);
+    announce(urls)?;
+
+    tokio::select! {
+        _ = terminate.recv() => info!("told to stop"),
+        _ = interrupt.recv() => info!("told to stop"),
+    }
+    running.abort();
+    drain.send_replace(true);
+    for socket in sockets {
+        if let Err(error) = std::fs::remove_file(&socket) {
+            warn!(%error, "the socket file could not be removed");
+        }
+    }
+    if tokio::time::timeout(DRAIN_MAX, server.all_links_ended()).await.is_err() {
+        warn!("some links did not end in time");
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "stop-points"))]
+const fn sync() -> Sync {
+    Sync::Full
+}
+
+/// The durability tests show that they would notice a server that does not sync.
+#[cfg(feature = "stop-points")]
+fn sync() -> Sync {
+    if std::env::var("USHER_TEST_SYNC").is_ok_and(|value| value == "off") {
+        Sync::Off
+    } else {
+        Sync::Full
+    }
+}
+
+/// The first user of a new database is named after the system's user.
+fn user_name() -> String {
+    let mut names = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    names.find(|name| !name.trim().is_empty()).unwrap_or_else(|| "user".to_owned())
+}
+
+fn make_private_folder(path: &Path) -> Result<(), String> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write_pid(path: &Path) -> Result<(), String> {
+    std::fs::write(path, format!("{}\n", std::process::id()))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn announce(urls: Vec<String>) -> Result<(), String> {
+    let line = Listening {
+        event: "listening",
+        urls,
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let line = serde_json::to_string(&line).map_err(|error| error.to_string())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,24 @@
+//! Bounds of the engine alone, with their unit and their reason.
+
+/// Sends that a client keeps open or unresolved; one more is refused locally. Far beyond what a
+/// person leaves unresolved, and small enough to be journaled at once.
+pub const DELIVERIES_MAX: usize = 256;
+/// How long a send that lost its link waits for a new one before its retry counts as failed.
+pub const LINK_WAIT_MS: u64 = 3_000;
+/// How long one read of a reconciliation pass may take.
+pub const PROOF_READ_TIMEOUT_MS: u64 = 5_000;
+/// The same for the last pass of a send; here the time includes getting a link.
+pub const FINAL_PASS_MS: u64 = 5_000;
+/// Messages of the one page that a reconciliation pass reads.
+pub(super) const PROOF_PAGE_MESSAGES: u32 = 100;
+/// How long a connection may take to open, milliseconds. The same as a reply.
+pub(super) const CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// Content of all messages that a mirror keeps, bytes; the oldest go first.
+pub const MIRROR_CONTENT_BYTES_MAX: usize = 67_108_864;
+/// Requests left free for the engine itself (hello, subscriptions, pings, proof).
+pub(super) const RESERVED_FOR_ENGINE: usize = 16;
+/// The shortest and longest heartbeat that the engine takes from a server, milliseconds: no
+/// server can make it spin or wait for ever.
+pub(super) const HEARTBEAT_RANGE_MS: (u64, u64) = (1_000, 300_000);
+/// The wait before a subscription that the server could not serve is asked for again.
+pub(super) const SUBSCRIBE_AGAIN_MS: u64 = 1_000;

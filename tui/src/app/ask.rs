@@ -1,0 +1,64 @@
+//! Questions before something is stopped, cleared or left: the same key again says yes, any other
+//! key says no. And the short notices that go by themselves.
+
+use usher_shared::counter::QueueRevision;
+use usher_shared::id::TurnId;
+use usher_shared::time::MonoMillis;
+
+/// How long a question waits for its second key, milliseconds.
+const ASK_MS: u64 = 5_000;
+/// How long a notice stays, milliseconds.
+const TOAST_MS: u64 = 8_000;
+
+/// What is about to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Stop this turn.
+    StopTurn(TurnId),
+    /// Remove everything that waits.
+    ClearQueue {
+        /// The queue that the person saw.
+        revision: QueueRevision,
+        /// How much it held.
+        count: u64,
+    },
+    /// Leave; prompts that were not delivered yet would go.
+    Leave {
+        /// How many those are.
+        undelivered: usize,
+    },
+}
+
+/// An open question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenAsk {
+    pub(crate) ask: Ask,
+    pub(crate) until: MonoMillis,
+}
+
+impl OpenAsk {
+    pub(crate) fn new(ask: Ask, now: MonoMillis) -> Self {
+        Self { ask, until: now.plus(ASK_MS) }
+    }
+}
+
+/// A notice.
+#[derive(Clone, Debug)]
+pub(crate) struct Toast {
+    /// Localized.
+    pub(crate) text: String,
+    /// When it goes; None: when it is no longer true.
+    pub(crate) until: Option<MonoMillis>,
+}
+
+impl Toast {
+    /// A notice that goes by itself.
+    pub(crate) fn passing(text: String, now: MonoMillis) -> Self {
+        Self { text, until: Some(now.plus(TOAST_MS)) }
+    }
+
+    /// A notice that stays until something else happens.
+    pub(crate) fn lasting(text: String) -> Self {
+        Self { text, until: None }
+    }
+}

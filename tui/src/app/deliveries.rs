@@ -1,0 +1,261 @@
+//! Prompts on their way: from the draft to the proof that the server has them.
+//!
+//! A draft leaves the composer only into a delivery, which holds its text. It comes back when it
+//! is refused, beside what was typed since, never over it.
+
+use usher_shared::client::{Delivery, DeliveryState, Input, Submission};
+use usher_shared::id::{AdmissionId, MessageId, TurnId};
+use usher_shared::prompt::{PromptText, PromptTextError, is_blank};
+use usher_shared::protocol::queue::QueueAddParams;
+use usher_shared::protocol::transcript::{Message, MessageStatus, Notice, Resolution, Role};
+use usher_shared::protocol::turn::TurnResolveParams;
+use usher_shared::time::MonoMillis;
+
+use super::ask::Toast;
+use super::calls::Asked;
+use super::state::State;
+
+/// A reply that comes sooner is not announced, milliseconds.
+const SENDING_SHOWN_AFTER_MS: u64 = 300;
+/// Messages looked through for a prompt that can be run again.
+const UNRESOLVED_MESSAGES_MAX: usize = 1_000;
+
+impl State {
+    /// Sends the draft. It stays where it is if it cannot be sent.
+    pub(crate) fn submit(&mut self) {
+        let text = self.composer.buffer().text();
+        if is_blank(text) {
+            return;
+        }
+        match PromptText::parse(text) {
+            Ok(_) => {}
+            Err(PromptTextError::TooLong { limit }) => {
+                let text = self
+                    .localizer
+                    .text_with("tui-prompt-too-long", &[("kib", (limit / 1024).into())]);
+                self.toast = Some(Toast::passing(text, self.now));
+                return;
+            }
+            Err(PromptTextError::Nul) => return self.say("tui-prompt-nul"),
+        }
+        let Some(mirror) = self.engine.mirror() else {
+            return self.say("tui-no-session-yet");
+        };
+        let identity = mirror.session().identity();
+        let params = QueueAddParams {
+            task_id: identity.task_id,
+            session_id: identity.session_id,
+            session_incarnation_id: Some(identity.session_incarnation_id),
+            content: self.composer.take(),
+            ..QueueAddParams::default()
+        };
+        self.toast = None;
+        self.send(params);
+        self.transcript.follow();
+    }
+
+    fn send(&mut self, params: QueueAddParams) {
+        let submission = Submission::minted(self.mint_admission_id(), params);
+        self.engine.handle(Input::Submit(submission), self.now);
+    }
+
+    /// Returns the deliveries of the open session.
+    pub(crate) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        let open = self.mirror().map(|mirror| mirror.session().id);
+        let deliveries = self.engine.deliveries();
+        deliveries.filter(move |delivery| Some(delivery.params.session_id) == open)
+    }
+
+    /// Returns the deliveries that have something to say now.
+    pub(crate) fn shown_deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        let now = self.now;
+        self.deliveries().filter(move |delivery| is_shown(delivery, now))
+    }
+
+    /// When the next delivery will have something to say.
+    pub(crate) fn sending_shown_at(&self) -> Option<MonoMillis> {
+        self.deliveries()
+            .filter(|delivery| !is_shown(delivery, self.now))
+            .map(|delivery| delivery.since.plus(SENDING_SHOWN_AFTER_MS))
+            .min()
+    }
+
+    /// Returns the delivery that waits for a decision, the oldest first.
+    pub(crate) fn undecided(&self) -> Option<&Delivery> {
+        self.deliveries().find(|delivery| {
+            matches!(delivery.state, DeliveryState::Uncertain { .. } | DeliveryState::Rejected(_))
+        })
+    }
+
+    /// A delivery came to another state.
+    pub(crate) fn delivery_changed(&mut self, delivery: &Delivery) {
+        let DeliveryState::Rejected(error) = &delivery.state else {
+            return;
+        };
+        let open = self.mirror().map(|mirror| mirror.session().id);
+        let is_here = open == Some(delivery.params.session_id);
+        if is_here && self.composer.buffer().is_empty() {
+            self.toast = Some(Toast::lasting(self.localizer.text_with(
+                "tui-not-accepted-text-below",
+                &[("reason", self.localizer.error(error).into())],
+            )));
+            self.take_back(delivery.admission_id.clone(), &delivery.params.content);
+        }
+    }
+
+    fn take_back(&mut self, id: AdmissionId, content: &str) {
+        self.composer.bring_back(content);
+        self.engine.handle(Input::Dismiss(id), self.now);
+    }
+
+    /// Takes the newest prompt back that never left. Tells whether there was one.
+    pub(crate) fn take_back_waiting(&mut self) -> bool {
+        let waiting = self
+            .deliveries()
+            .filter(|delivery| delivery.state == DeliveryState::WaitingForLink)
+            .last()
+            .map(|delivery| (delivery.admission_id.clone(), delivery.params.clone()));
+        match waiting {
+            Some((id, params)) if self.composer.buffer().is_empty() => {
+                self.take_back(id, &params.content);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Checks an uncertain prompt and resends it, takes a refused one back, or runs the last one
+    /// again that did not end well.
+    pub(crate) fn again(&mut self) {
+        let Some(delivery) = self.undecided() else {
+            return self.resolve(Resolution::Resend);
+        };
+        let id = delivery.admission_id.clone();
+        match &delivery.state {
+            DeliveryState::Uncertain { can_check: true } => {
+                self.engine.handle(Input::CheckAndResend(id), self.now);
+            }
+            DeliveryState::Uncertain { can_check: false } => self.say("tui-cannot-check"),
+            DeliveryState::Rejected(_) => {
+                // What was typed since goes into undo.
+                let params = delivery.params.clone();
+                self.take_back(id, &params.content);
+            }
+            DeliveryState::WaitingForLink
+            | DeliveryState::Queued
+            | DeliveryState::AwaitingReply { .. }
+            | DeliveryState::Reconciling { .. }
+            | DeliveryState::Accepted(_) => {}
+        }
+    }
+
+    /// Sends an uncertain or refused prompt under a new id: it may run twice.
+    pub(crate) fn send_as_new(&mut self) {
+        let Some(delivery) = self.undecided() else {
+            return;
+        };
+        let id = delivery.admission_id.clone();
+        let mut params = (*delivery.params).clone();
+        params.client_queue_id = None;
+        self.engine.handle(Input::Dismiss(id), self.now);
+        if let Some(mirror) = self.engine.mirror() {
+            // The session may have another life by now.
+            params.session_incarnation_id = Some(mirror.session().incarnation_id);
+        }
+        self.send(params);
+    }
+
+    /// Drops an uncertain or refused prompt, or the last one that did not end well.
+    pub(crate) fn drop_undecided(&mut self) {
+        match self.undecided() {
+            Some(delivery) => {
+                let id = delivery.admission_id.clone();
+                self.engine.handle(Input::Dismiss(id), self.now);
+            }
+            None => self.resolve(Resolution::Drop),
+        }
+    }
+
+    fn resolve(&mut self, resolution: Resolution) {
+        let Some(mirror) = self.mirror() else { return };
+        if let Some(unresolved) = unresolved(mirror.messages()) {
+            let request = TurnResolveParams {
+                identity: mirror.session().identity(),
+                turn_id: unresolved.turn_id,
+                resolution,
+            };
+            self.call(Asked::Change, &request);
+        }
+    }
+
+    /// Returns the newest turn of the open session that did not end well and waits for a
+    /// decision, if one can be taken now.
+    pub(crate) fn unresolved(&self) -> Option<Unresolved> {
+        let mirror = self.mirror()?;
+        let promptable = mirror.session().turn.is_none() && self.undecided().is_none();
+        unresolved(mirror.messages()).filter(|_| promptable)
+    }
+}
+
+fn is_shown(delivery: &Delivery, now: MonoMillis) -> bool {
+    match delivery.state {
+        DeliveryState::Queued
+        | DeliveryState::AwaitingReply { .. }
+        | DeliveryState::Reconciling { .. } => now.since(delivery.since) >= SENDING_SHOWN_AFTER_MS,
+        DeliveryState::WaitingForLink
+        | DeliveryState::Rejected(_)
+        | DeliveryState::Uncertain { .. } => true,
+        DeliveryState::Accepted(_) => false,
+    }
+}
+
+/// A turn that did not end well and waits for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unresolved {
+    pub(crate) turn_id: TurnId,
+    /// The message that says so: its keys are shown there.
+    pub(crate) shown_at: MessageId,
+}
+
+/// Returns the newest turn whose prompt failed, was interrupted or is uncertain, and has not been
+/// run again or dropped.
+fn unresolved(messages: &[Message]) -> Option<Unresolved> {
+    let mut noticed: Vec<Unresolved> = Vec::new();
+    let newest = messages.iter().rev().take(UNRESOLVED_MESSAGES_MAX);
+    for message in newest {
+        let Some(turn_id) = message.turn_id else {
+            continue;
+        };
+        let here = Unresolved { turn_id, shown_at: message.id };
+        match message.role {
+            Role::User if message.metadata.resolution.is_none() => {
+                let notice = noticed.iter().find(|notice| notice.turn_id == turn_id);
+                let ended_badly = match message.status {
+                    MessageStatus::Failed
+                    | MessageStatus::Interrupted
+                    | MessageStatus::Uncertain => true,
+                    MessageStatus::Streaming | MessageStatus::Complete => notice.is_some(),
+                };
+                if ended_badly {
+                    return Some(notice.copied().unwrap_or(here));
+                }
+            }
+            Role::System if message.metadata.notice.is_some_and(can_be_resolved) => {
+                noticed.push(here);
+            }
+            Role::User | Role::System | Role::Agent | Role::Thought | Role::Tool | Role::Plan => {}
+        }
+    }
+    None
+}
+
+/// Tells whether the prompt of a turn with this notice can be run again or dropped.
+fn can_be_resolved(notice: Notice) -> bool {
+    match notice {
+        Notice::TurnFailed | Notice::TurnInterrupted | Notice::TurnUncertain => true,
+        Notice::StartFailed
+        | Notice::TurnCancelled
+        | Notice::TurnRefused
+        | Notice::TurnCutShort => false,
+    }
+}

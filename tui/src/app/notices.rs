@@ -1,0 +1,182 @@
+//! What is said directly above the composer: questions, notices, prompts on their way.
+
+use usher_shared::client::{Delivery, DeliveryState, LinkState};
+use usher_shared::id::AdmissionId;
+
+use super::ask::Ask;
+use super::permission::CardFocus;
+use super::state::{Focus, State};
+use super::transcript::{Row, RowKind, key_text};
+use crate::i18n::Value;
+use crate::keymap::{Command, Context, key_for};
+use crate::view::clean::Clean;
+use crate::view::wrap::wrap_line;
+
+/// Rows of one prompt's text.
+const CONTENT_ROWS_MAX: usize = 2;
+
+impl State {
+    /// Returns the rows of everything that is to be said, the most urgent last.
+    pub(crate) fn notice_rows(&self, columns: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        if let LinkState::Refused(error) = self.engine.link() {
+            let text = self.localizer.error(error);
+            push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
+        }
+        let undecided = self.undecided().map(|delivery| delivery.admission_id.clone());
+        for delivery in self.shown_deliveries() {
+            self.push_delivery(delivery, undecided.as_ref(), columns, &mut rows);
+        }
+        if let Some(toast) = &self.toast {
+            push(RowKind::Notice, &Clean::line(&toast.text), columns, &mut rows);
+        }
+        if let Some(open) = self.ask {
+            push(RowKind::Notice, &self.ask_text(open.ask), columns, &mut rows);
+        }
+        rows
+    }
+
+    fn push_delivery(
+        &self,
+        delivery: &Delivery,
+        undecided: Option<&AdmissionId>,
+        columns: usize,
+        rows: &mut Vec<Row>,
+    ) {
+        let has_keys = undecided == Some(&delivery.admission_id);
+        let (kind, state, keys) = match &delivery.state {
+            DeliveryState::WaitingForLink => {
+                (RowKind::Quiet, self.text("tui-delivery-waiting"), None)
+            }
+            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), None),
+            DeliveryState::AwaitingReply { .. } => {
+                (RowKind::Quiet, self.text("tui-delivery-sending"), None)
+            }
+            DeliveryState::Reconciling { .. } => {
+                (RowKind::Quiet, self.text("tui-delivery-checking"), None)
+            }
+            DeliveryState::Rejected(error) => (
+                RowKind::Notice,
+                self.text_with(
+                    "tui-delivery-rejected",
+                    &[("reason", self.localizer.error(error).into())],
+                ),
+                Some("tui-delivery-rejected-keys"),
+            ),
+            DeliveryState::Uncertain { can_check } => (
+                RowKind::Notice,
+                self.text("tui-delivery-uncertain"),
+                Some(if *can_check {
+                    "tui-delivery-uncertain-keys"
+                } else {
+                    "tui-delivery-unchecked-keys"
+                }),
+            ),
+            DeliveryState::Accepted(_) => return,
+        };
+        push(kind, &state, columns, rows);
+        let mut content = Vec::new();
+        wrap_line(&Clean::line(&delivery.params.content), columns.saturating_sub(2), &mut content);
+        let cut = content.len() > CONTENT_ROWS_MAX;
+        let indent = Clean::line("  ");
+        for text in content.into_iter().take(CONTENT_ROWS_MAX) {
+            rows.push(Row::new(RowKind::Body, indent.clone().and(&text)));
+        }
+        if cut && let Some(last) = rows.last_mut() {
+            let mark = Clean::line(self.theme.signs.cut);
+            last.text = last.text.cut(columns.saturating_sub(1), "").and(&mark);
+        }
+        if let Some(id) = keys.filter(|_| has_keys) {
+            let arguments = [
+                ("again", key_text(Command::Again).into()),
+                ("new", key_text(Command::SendAsNew).into()),
+                ("drop", key_text(Command::Drop).into()),
+                ("dot", self.theme.signs.dot.into()),
+            ];
+            push(RowKind::Keys, &self.text_with(id, &arguments), columns, rows);
+        }
+    }
+
+    fn ask_text(&self, ask: Ask) -> Clean {
+        let key = |context, command| -> Value<'static> {
+            let key = key_for(context, command);
+            key.map_or_else(String::new, |key| key.to_string()).into()
+        };
+        match ask {
+            Ask::StopTurn(_) => {
+                self.text_with("tui-ask-stop", &[("key", key(Context::Chat, Command::Back))])
+            }
+            Ask::ClearQueue { count, .. } => self.text_with(
+                "tui-ask-clear",
+                &[("key", key(Context::Queue, Command::ClearQueue)), ("count", count.into())],
+            ),
+            Ask::Leave { undelivered: 0 } => self
+                .text_with("tui-ask-leave", &[("key", key(Context::Chat, Command::ClearOrLeave))]),
+            Ask::Leave { undelivered } => self.text_with(
+                "tui-ask-leave-undelivered",
+                &[
+                    ("key", key(Context::Chat, Command::ClearOrLeave)),
+                    ("count", undelivered.into()),
+                ],
+            ),
+        }
+    }
+
+    /// Returns what the keys do that matter now, the most important first.
+    pub(crate) fn hints(&self) -> Vec<(String, Clean)> {
+        let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
+        let has_sessions = self.sessions.list().len() > 1;
+        let hint = |context, command, id: &str| {
+            key_for(context, command).map(|key| (key.to_string(), self.text(id)))
+        };
+        let hints = match self.focus {
+            Focus::Chat if self.permission.focus(self.now) == CardFocus::Focused => vec![
+                hint(Context::Permission, Command::Back, "tui-hint-chat"),
+                hint(Context::Permission, Command::ShowAll, "tui-hint-whole-call"),
+                hint(Context::Permission, Command::Help, "tui-hint-help"),
+            ],
+            Focus::Chat => vec![
+                hint(
+                    Context::Chat,
+                    Command::Submit,
+                    if runs { "tui-hint-queue-it" } else { "tui-hint-send" },
+                ),
+                hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
+                hint(Context::Chat, Command::Help, "tui-hint-help"),
+                hint(Context::Chat, Command::FocusQueue, "tui-hint-queue"),
+                hint(
+                    Context::Chat,
+                    Command::Edit(super::composer::Edit::Newline),
+                    "tui-hint-newline",
+                ),
+                hint(Context::Chat, Command::OpenSessions, "tui-hint-sessions")
+                    .filter(|_| has_sessions),
+            ],
+            Focus::Queue => vec![
+                hint(Context::Queue, Command::Back, "tui-hint-chat"),
+                hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove"),
+                hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-auto-run"),
+                hint(Context::Queue, Command::ClearQueue, "tui-hint-clear"),
+                hint(Context::Queue, Command::ListUp, "tui-hint-select"),
+                hint(Context::Queue, Command::Help, "tui-hint-help"),
+            ],
+            Focus::Sessions => vec![
+                hint(Context::Sessions, Command::Choose, "tui-hint-open"),
+                hint(Context::Sessions, Command::Back, "tui-hint-chat"),
+                hint(Context::Sessions, Command::NewSession, "tui-hint-new"),
+                hint(Context::Sessions, Command::ListUp, "tui-hint-select"),
+            ],
+            Focus::Help => vec![
+                hint(Context::Help, Command::Back, "tui-hint-chat"),
+                hint(Context::Help, Command::PageDown, "tui-hint-more"),
+            ],
+        };
+        hints.into_iter().flatten().collect()
+    }
+}
+
+fn push(kind: RowKind, text: &Clean, columns: usize, rows: &mut Vec<Row>) {
+    let mut wrapped = Vec::new();
+    wrap_line(text, columns, &mut wrapped);
+    rows.extend(wrapped.into_iter().map(|text| Row::new(kind, text)));
+}

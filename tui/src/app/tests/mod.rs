@@ -1,0 +1,9 @@
+//! What keys, frames and time do to the state.
+
+pub(crate) mod peer;
+
+mod delivery;
+mod fuzz;
+mod keys;
+mod start;
+mod transcript;

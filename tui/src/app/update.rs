@@ -1,0 +1,44 @@
+//! The one way into the state.
+
+use usher_shared::client::Input;
+use usher_shared::time::MonoMillis;
+
+use super::message::{Effect, Message};
+use super::state::State;
+
+/// Takes one message and says what is to be done about it, in order.
+pub fn update(state: &mut State, message: Message, now: MonoMillis) -> Vec<Effect> {
+    state.now = now.max(state.now);
+    match message {
+        Message::Key(event) => state.key(event),
+        Message::Paste(text) => state.paste(&text),
+        Message::Resize(columns, rows) => state.size = (columns, rows),
+        Message::Attention(attention) => state.attention = attention,
+        Message::Link(input) => {
+            if matches!(*input, Input::Start) {
+                state.start_sessions();
+            }
+            state.engine.handle(*input, state.now);
+        }
+        Message::Tick => tick(state),
+    }
+    state.pump();
+    std::mem::take(&mut state.effects)
+}
+
+fn tick(state: &mut State) {
+    let now = state.now;
+    let due = |at: Option<MonoMillis>| at.is_some_and(|at| at <= now);
+    if due(state.composer.deadline()) {
+        state.decide_enter();
+    }
+    if due(state.ask.map(|ask| ask.until)) {
+        state.ask = None;
+    }
+    if due(state.toast.as_ref().and_then(|toast| toast.until)) {
+        state.toast = None;
+    }
+    if due(state.engine.next_deadline()) {
+        state.engine.handle(Input::DeadlineReached, now);
+    }
+}

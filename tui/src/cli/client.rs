@@ -1,0 +1,207 @@
+//! A connected client for one command.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use usher_shared::client::{Call, CallId, CallOutcome, Event, Input, LinkState, reply};
+use usher_shared::error::WireError;
+use usher_shared::id::SessionId;
+use usher_shared::limits::NAME_BYTES_MAX;
+use usher_shared::prompt::cut_at_char;
+use usher_shared::protocol::Request;
+use usher_shared::protocol::session::{Session, SessionGetParams, SessionListParams};
+use usher_shared::protocol::task::TaskCreateParams;
+use usher_shared::protocol::turn::TurnEnded;
+use uuid::Uuid;
+
+use super::exit::Exit;
+use super::output::Output;
+use crate::driver::{Driver, OwnServerError, Server, ServerAddress, engine_config, ensure_server};
+use crate::i18n::Value;
+use crate::view::clean::Clean;
+
+/// How long a command tries to reach its server before it says that there is none.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a command stays without a link before it gives up.
+pub(super) const OFFLINE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a command cannot go on.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// The own server cannot be started.
+    Own(OwnServerError),
+    /// Nobody answers at the address.
+    NoServer,
+    /// The server will not have this client.
+    Unwelcome(WireError),
+    /// The server refused a request.
+    Rejected(WireError),
+    /// The link was lost before the answer to a request.
+    Lost,
+}
+
+impl Problem {
+    /// Tells people what is wrong and returns how the command ends.
+    pub(super) fn report(&self, output: &Output) -> Exit {
+        let (text, exit) = self.text(output);
+        output.problem(&text);
+        exit
+    }
+
+    fn text(&self, output: &Output) -> (String, Exit) {
+        match self {
+            Self::Own(error) => (own_server_text(error, output), Exit::NoServer),
+            Self::NoServer => (output.text("cli-no-server", &[]), Exit::NoServer),
+            Self::Unwelcome(error) => (output.localizer.error(error), Exit::NoServer),
+            Self::Rejected(error) => (output.localizer.error(error), Exit::Rejected),
+            Self::Lost => (output.text("cli-link-lost", &[]), Exit::NoServer),
+        }
+    }
+}
+
+fn own_server_text(error: &OwnServerError, output: &Output) -> String {
+    let detail = Clean::line(&error.to_string());
+    match error {
+        OwnServerError::Paths(_) => {
+            output.text("cli-own-server-paths", &[("reason", Value::from(detail.as_str()))])
+        }
+        OwnServerError::Spawn(error) => {
+            let reason = Clean::line(&error.to_string());
+            let reason = [("reason", Value::from(reason.as_str()))];
+            output.text("cli-own-server-spawn", &reason)
+        }
+        OwnServerError::Silent { log } => {
+            let log = Clean::line(&log.display().to_string());
+            output.text("cli-own-server-silent", &[("log", Value::from(log.as_str()))])
+        }
+    }
+}
+
+/// A connection to one server, greeted.
+pub(super) struct Client {
+    pub(super) driver: Driver,
+    /// How turns of the open session ended while this client looked on.
+    pub(super) turns_ended: Vec<TurnEnded>,
+    /// Whether the server sees the same files.
+    shares_files: bool,
+    calls: u64,
+}
+
+impl Client {
+    /// Connects and waits for the answer to `hello`.
+    pub(super) async fn connect(server: Server, token: Option<String>) -> Result<Self, Problem> {
+        if let Server::Own(paths) = &server {
+            ensure_server(paths).await.map_err(Problem::Own)?;
+        }
+        Self::connect_running(server, token).await
+    }
+
+    /// The same without starting the own server first.
+    pub(super) async fn connect_running(
+        server: Server,
+        token: Option<String>,
+    ) -> Result<Self, Problem> {
+        let shares_files = matches!(server, Server::Own(_) | Server::Named(ServerAddress::Unix(_)));
+        let mut client = Self {
+            driver: Driver::start(server, engine_config(token)),
+            turns_ended: Vec::new(),
+            shares_files,
+            calls: 0,
+        };
+        let give_up_at = Instant::now() + CONNECT_PATIENCE;
+        loop {
+            match client.driver.engine().link() {
+                LinkState::Online { .. } => return Ok(client),
+                LinkState::Refused(error) => return Err(Problem::Unwelcome(error.clone())),
+                LinkState::Connecting | LinkState::Greeting | LinkState::Waiting { .. } => {}
+            }
+            if timeout_at(give_up_at, client.next_event()).await.is_err() {
+                return Err(Problem::NoServer);
+            }
+        }
+    }
+
+    /// Waits for the next event.
+    pub(super) async fn next_event(&mut self) -> Event {
+        let event = self.driver.next_event().await;
+        if let Event::TurnEnded(turn) = &event {
+            self.turns_ended.push(turn.clone());
+        }
+        event
+    }
+
+    /// Opens a session, to follow what happens in it.
+    pub(super) async fn open(&mut self, session_id: SessionId) -> Result<(), Problem> {
+        self.driver.handle(Input::Open(session_id));
+        let give_up_at = Instant::now() + OFFLINE_PATIENCE;
+        loop {
+            match timeout_at(give_up_at, self.next_event()).await {
+                Ok(Event::SessionOpened) => return Ok(()),
+                Ok(Event::SessionRefused(error)) => return Err(Problem::Rejected(error)),
+                Ok(_) => {}
+                Err(_) => return Err(Problem::Lost),
+            }
+        }
+    }
+
+    /// Asks the server for something.
+    pub(super) async fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply, Problem> {
+        self.calls += 1;
+        let wanted = CallId::new(self.calls);
+        self.driver.handle(Input::Call(Call::new(wanted, request)));
+        loop {
+            match self.next_event().await {
+                Event::Called { id, outcome } if id == wanted => {
+                    return match outcome {
+                        CallOutcome::Reply(payload) => {
+                            reply::<R>(&payload).map_err(|_| Problem::Lost)
+                        }
+                        CallOutcome::Rejected(error) => Err(Problem::Rejected(error)),
+                        CallOutcome::Lost | CallOutcome::NotSent => Err(Problem::Lost),
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Finds the session that is meant: the named one, else the newest one.
+    pub(super) async fn find_session(
+        &mut self,
+        wanted: Option<&str>,
+    ) -> Result<Option<Session>, Problem> {
+        match wanted {
+            Some(id) => {
+                let session_id = SessionId::parse_or_nil(id);
+                let found = self.call(&SessionGetParams { session_id }).await?;
+                Ok(Some(found.session))
+            }
+            None => {
+                let listed = self.call(&SessionListParams { task_id: None }).await?;
+                Ok(listed.sessions.into_iter().next())
+            }
+        }
+    }
+
+    /// The same, and makes a task with a session for this directory if there is none.
+    pub(super) async fn find_or_make_session(
+        &mut self,
+        wanted: Option<&str>,
+    ) -> Result<Session, Problem> {
+        if let Some(session) = self.find_session(wanted).await? {
+            return Ok(session);
+        }
+        let directory = std::env::current_dir().ok();
+        let directory = directory.as_deref().and_then(|path| path.to_str());
+        let name = directory.and_then(|path| path.rsplit('/').next());
+        let title = name.filter(|name| !name.is_empty()).unwrap_or("usher");
+        let request = TaskCreateParams {
+            title: cut_at_char(title, NAME_BYTES_MAX).to_owned(),
+            workspace_dir: directory.filter(|_| self.shares_files).map(str::to_owned),
+            client_request_id: Some(Uuid::new_v4().to_string()),
+            ..TaskCreateParams::default()
+        };
+        Ok(self.call(&request).await?.session)
+    }
+}

@@ -1,0 +1,127 @@
+//! `usher queue list` and `usher queue clear`.
+
+use serde::Serialize;
+use usher_shared::id::{SessionId, TaskId, UndoId};
+use usher_shared::protocol::queue::{QueueClearParams, QueueGetParams, QueueStatus, StatusEntry};
+use usher_shared::protocol::session::Session;
+
+use super::args::QueueArgs;
+use super::client::{Client, Problem};
+use super::exit::Exit;
+use super::output::{Format, Output, OutputError};
+use crate::driver::Server;
+use crate::i18n::Value;
+use crate::view::clean::Clean;
+
+/// How much of a prompt a list shows, columns.
+const LIST_COLUMNS: usize = 72;
+
+/// Shows what waits, in order. JSON: the queue's status as the protocol defines it.
+pub(super) async fn list(
+    args: &QueueArgs,
+    server: Server,
+    token: Option<String>,
+    output: &Output,
+) -> Exit {
+    let mut client = match Client::connect(server, token).await {
+        Ok(client) => client,
+        Err(problem) => return problem.report(output),
+    };
+    let status = match session_of(&mut client, args).await {
+        Ok(Some(session)) => {
+            client.call(&QueueGetParams { identity: session.identity() }).await.map(Some)
+        }
+        Ok(None) => Ok(None),
+        Err(problem) => Err(problem),
+    };
+    match status {
+        Ok(status) => written(show(status.as_ref(), output), output),
+        Err(problem) => problem.report(output),
+    }
+}
+
+fn show(status: Option<&QueueStatus>, output: &Output) -> Result<(), OutputError> {
+    let Some(status) = status else {
+        return match output.format {
+            Format::Json => output.json(&serde_json::Value::Null),
+            Format::Text => output.line(&output.text("cli-no-session", &[])),
+        };
+    };
+    if output.format == Format::Json {
+        return output.json(status);
+    }
+    let auto_run = if status.auto_run { "on" } else { "off" };
+    let head = [
+        ("count", Value::from(status.count)),
+        ("max", Value::from(status.max)),
+        ("auto_run", Value::from(auto_run)),
+    ];
+    output.line(&output.text("cli-queue-head", &head))?;
+    for (index, entry) in status.entries.iter().enumerate() {
+        let content = match entry {
+            StatusEntry::Whole(entry) => Clean::line(&entry.content).cut(LIST_COLUMNS, "…"),
+            StatusEntry::Stub { .. } => Clean::line("…"),
+        };
+        output.line(&format!("{:>4}  {}", index + 1, content.as_str()))?;
+    }
+    Ok(())
+}
+
+/// What `usher queue clear --json` prints.
+#[derive(Debug, Serialize)]
+struct Cleared {
+    session_id: SessionId,
+    task_id: TaskId,
+    removed: u64,
+    undo_id: UndoId,
+}
+
+/// Removes every waiting entry. JSON: `{session_id, task_id, removed, undo_id}`.
+pub(super) async fn clear(
+    args: &QueueArgs,
+    server: Server,
+    token: Option<String>,
+    output: &Output,
+) -> Exit {
+    let mut client = match Client::connect(server, token).await {
+        Ok(client) => client,
+        Err(problem) => return problem.report(output),
+    };
+    match clear_session(&mut client, args).await {
+        Ok(cleared) => written(tell(cleared.as_ref(), output), output),
+        Err(problem) => problem.report(output),
+    }
+}
+
+async fn clear_session(client: &mut Client, args: &QueueArgs) -> Result<Option<Cleared>, Problem> {
+    let Some(session) = session_of(client, args).await? else {
+        return Ok(None);
+    };
+    let request = QueueClearParams { identity: session.identity(), expected_queue_revision: None };
+    let reply = client.call(&request).await?;
+    Ok(Some(Cleared {
+        session_id: session.id,
+        task_id: session.task_id,
+        removed: reply.removed,
+        undo_id: reply.undo_id,
+    }))
+}
+
+fn tell(cleared: Option<&Cleared>, output: &Output) -> Result<(), OutputError> {
+    match (output.format, cleared) {
+        (Format::Json, cleared) => output.json(&cleared),
+        (Format::Text, None) => output.line(&output.text("cli-no-session", &[])),
+        (Format::Text, Some(cleared)) => {
+            let removed = [("removed", Value::from(cleared.removed))];
+            output.line(&output.text("cli-queue-cleared", &removed))
+        }
+    }
+}
+
+async fn session_of(client: &mut Client, args: &QueueArgs) -> Result<Option<Session>, Problem> {
+    client.find_session(args.session.as_deref()).await
+}
+
+fn written(result: Result<(), OutputError>, output: &Output) -> Exit {
+    result.map_or_else(|error| output.failed(&error), |()| Exit::Done)
+}

@@ -1,0 +1,116 @@
+//! From the command line to the command.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use super::args::{Cli, Command, QueueCommand, definition, read};
+use super::exit::Exit;
+use super::output::{Format, Output};
+use super::{queue, send, server};
+use crate::driver::{AddressError, Server};
+use crate::i18n::{Localizer, Value};
+use crate::paths::{Paths, PathsError};
+use crate::view::clean::Clean;
+
+/// Runs `usher` with these arguments, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let environment = |name: &str| std::env::var(name).ok();
+    let paths = Paths::of_user();
+    let definition = definition(&Localizer::choose(None, environment), paths.as_ref().ok());
+    let cli = match read(definition, arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output; a reader that is gone changes nothing.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let output = Output {
+        localizer: Localizer::choose(cli.lang.as_deref(), environment),
+        format: format(&cli),
+    };
+    let token = environment("USHER_TOKEN").filter(|token| !token.is_empty());
+    dispatch(cli, paths, token, &output)
+}
+
+fn dispatch(
+    cli: Cli,
+    paths: Result<Paths, PathsError>,
+    token: Option<String>,
+    output: &Output,
+) -> ExitCode {
+    let command = match cli.command {
+        Some(Command::Serve(command)) => {
+            return server::serve(command, paths.as_ref().ok(), output);
+        }
+        Some(Command::Stop) => {
+            return ExitCode::from(match &paths {
+                Ok(paths) => server::stop(paths, output),
+                Err(_) => no_home(output),
+            });
+        }
+        other => other,
+    };
+    let server = match choose_server(cli.server.as_deref(), paths, output) {
+        Ok(server) => server,
+        Err(exit) => return ExitCode::from(exit),
+    };
+    let Some(command) = command else {
+        return ExitCode::from(Exit::Usage);
+    };
+    ExitCode::from(one_shot(command, server, token, output))
+}
+
+fn one_shot(command: Command, server: Server, token: Option<String>, output: &Output) -> Exit {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a machine that runs this can give it a timer and a poll");
+    runtime.block_on(async {
+        match command {
+            Command::Send(args) => send::send(&args, server, token, output).await,
+            Command::Queue(QueueCommand::List(args)) => {
+                queue::list(&args, server, token, output).await
+            }
+            Command::Queue(QueueCommand::Clear(args)) => {
+                queue::clear(&args, server, token, output).await
+            }
+            Command::Status(_) => server::status(server, token, output).await,
+            Command::Serve(_) | Command::Stop => Exit::Usage,
+        }
+    })
+}
+
+/// The server that is named by flag or environment, else the user's own.
+fn choose_server(
+    named: Option<&str>,
+    paths: Result<Paths, PathsError>,
+    output: &Output,
+) -> Result<Server, Exit> {
+    let Some(named) = named.filter(|named| !named.is_empty()) else {
+        return paths.map(Server::Own).map_err(|_| no_home(output));
+    };
+    named.parse().map(Server::Named).map_err(|error| {
+        let address = Clean::line(named);
+        let address = [("address", Value::from(address.as_str()))];
+        let text = match error {
+            AddressError::Malformed => output.text("cli-address-malformed", &address),
+            AddressError::Encrypted => output.text("cli-address-encrypted", &address),
+        };
+        output.problem(&text);
+        Exit::Usage
+    })
+}
+
+fn no_home(output: &Output) -> Exit {
+    output.problem(&output.text("cli-no-home", &[]));
+    Exit::NoServer
+}
+
+const fn format(cli: &Cli) -> Format {
+    let json = match &cli.command {
+        Some(Command::Send(args)) => args.json,
+        Some(Command::Status(args)) => args.json,
+        Some(Command::Queue(QueueCommand::List(args) | QueueCommand::Clear(args))) => args.json,
+        Some(Command::Serve(_) | Command::Stop) | None => false,
+    };
+    if json { Format::Json } else { Format::Text }
+}

@@ -1,0 +1,299 @@
+//! `usher send`: one prompt, from the command line to its proof and, if asked, its answer.
+
+use std::future::pending;
+use std::io::{self, Read as _};
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+use usher_shared::client::{
+    Acceptance, Delivery, DeliveryState, Event, IdOrigin, Input, Submission,
+};
+use usher_shared::error::WireError;
+use usher_shared::id::{AdmissionId, EntryId, SessionId, TaskId};
+use usher_shared::limits::CONTENT_BYTES_MAX;
+use usher_shared::protocol::queue::{AdmissionOutcome, QueueAddParams};
+use usher_shared::protocol::session::Session;
+use uuid::Uuid;
+
+use super::args::SendArgs;
+use super::client::{Client, OFFLINE_PATIENCE, Problem};
+use super::exit::Exit;
+use super::follow::{Ending, Failure, follow};
+use super::output::{Format, Output, OutputError};
+use crate::driver::Server;
+use crate::i18n::Value;
+use crate::view::clean::Clean;
+
+/// What became of a prompt: one line of output. See [the module](super) for the JSON.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    outcome: Outcome,
+    id: Option<&'a str>,
+    accepted_queue_id: Option<EntryId>,
+    admission: Option<AdmissionOutcome>,
+    session_id: Option<SessionId>,
+    task_id: Option<TaskId>,
+    code: Option<&'a str>,
+    text: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Accepted,
+    Rejected,
+    Uncertain,
+    Answered,
+    Failed,
+}
+
+/// How the sending itself went.
+enum Sent {
+    Accepted(Acceptance),
+    Rejected(WireError),
+    Uncertain,
+    /// It never left: there was no link.
+    NeverLeft,
+    /// Interrupted before it left.
+    TakenBack,
+}
+
+/// Runs the command.
+pub(super) async fn send(
+    args: &SendArgs,
+    server: Server,
+    token: Option<String>,
+    output: &Output,
+) -> Exit {
+    let mut report = Report {
+        outcome: Outcome::Rejected,
+        id: args.id.as_deref(),
+        accepted_queue_id: None,
+        admission: None,
+        session_id: None,
+        task_id: None,
+        code: None,
+        text: None,
+    };
+    let (id, content) = match read_prompt(args) {
+        Ok(prompt) => prompt,
+        Err(error) => return rejected(report, &error, output),
+    };
+    report.id = Some(id.as_str());
+    let connected = Client::connect(server, token).await;
+    let mut client = match connected {
+        Ok(client) => client,
+        Err(problem) => return problem.report(output),
+    };
+    let session = match client.find_or_make_session(args.session.as_deref()).await {
+        Ok(session) => session,
+        Err(Problem::Rejected(error)) => return rejected(report, &error, output),
+        Err(problem) => return problem.report(output),
+    };
+    report.session_id = Some(session.id);
+    report.task_id = Some(session.task_id);
+    if args.wait
+        && let Err(problem) = client.open(session.id).await
+    {
+        return problem.report(output);
+    }
+    let origin = match args.id {
+        Some(_) => IdOrigin::Given,
+        None => IdOrigin::Minted,
+    };
+    let sent = deliver(&mut client, submission(&session, &id, origin, content)).await;
+    let acceptance = match sent {
+        Sent::Accepted(acceptance) => acceptance,
+        Sent::Rejected(error) => return rejected(report, &error, output),
+        Sent::Uncertain => return uncertain(report, &id, output),
+        Sent::NeverLeft => return Problem::NoServer.report(output),
+        Sent::TakenBack => return Exit::Interrupted,
+    };
+    match acceptance {
+        Acceptance::Replied(admission) => {
+            report.accepted_queue_id = Some(admission.accepted_queue_id);
+            report.admission = Some(admission.outcome);
+        }
+        Acceptance::FoundInQueue(entry_id) => report.accepted_queue_id = Some(entry_id),
+        Acceptance::FoundInTranscript(_) => {}
+    }
+    report.outcome = Outcome::Accepted;
+    if let Err(error) = accepted(&report, args, output) {
+        return output.failed(&error);
+    }
+    if !args.wait {
+        return Exit::Done;
+    }
+    match follow(&mut client, session.id, &id).await {
+        Some(ending) => ended(report, &ending, output),
+        None => Exit::Interrupted,
+    }
+}
+
+/// Reads the ID and the text, with the bounds of the protocol.
+fn read_prompt(args: &SendArgs) -> Result<(AdmissionId, String), WireError> {
+    let id = match &args.id {
+        Some(id) => AdmissionId::parse(id),
+        None => AdmissionId::parse(&Uuid::new_v4().to_string()),
+    };
+    let id = id.map_err(|error| WireError::validation("client_queue_id", error.to_string()))?;
+    if args.text != "-" {
+        return Ok((id, args.text.clone()));
+    }
+    let refuse = |message: String| WireError::validation("content", message);
+    // One byte more than fits is enough to know that it does not.
+    let mut input = io::stdin().lock().take(CONTENT_BYTES_MAX as u64 + 1);
+    let mut bytes = Vec::new();
+    let read = input.read_to_end(&mut bytes);
+    read.map_err(|error| refuse(error.to_string()))?;
+    if bytes.len() > CONTENT_BYTES_MAX {
+        return Err(refuse("over the bound".to_owned()).with("limit", CONTENT_BYTES_MAX));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| refuse(error.to_string()))?;
+    Ok((id, text))
+}
+
+fn submission(
+    session: &Session,
+    id: &AdmissionId,
+    id_origin: IdOrigin,
+    content: String,
+) -> Submission {
+    Submission {
+        admission_id: id.clone(),
+        id_origin,
+        params: QueueAddParams {
+            task_id: session.task_id,
+            session_id: session.id,
+            session_incarnation_id: Some(session.incarnation_id),
+            content,
+            ..QueueAddParams::default()
+        },
+    }
+}
+
+/// Sends and waits until there is proof, or none to be had.
+async fn deliver(client: &mut Client, submission: Submission) -> Sent {
+    let id = submission.admission_id.clone();
+    client.driver.handle(Input::Submit(submission));
+    let mut state = None;
+    let mut give_up_at = None;
+    loop {
+        match &state {
+            Some(DeliveryState::Accepted(acceptance)) => return Sent::Accepted(*acceptance),
+            Some(DeliveryState::Rejected(error)) => return Sent::Rejected(error.clone()),
+            Some(DeliveryState::Uncertain { .. }) => return Sent::Uncertain,
+            Some(DeliveryState::WaitingForLink) => {
+                give_up_at = give_up_at.or(Some(Instant::now() + OFFLINE_PATIENCE));
+            }
+            Some(
+                DeliveryState::Queued
+                | DeliveryState::AwaitingReply { .. }
+                | DeliveryState::Reconciling { .. },
+            )
+            | None => give_up_at = None,
+        }
+        let event = tokio::select! {
+            event = client.next_event() => event,
+            () = at(give_up_at) => return Sent::NeverLeft,
+            () = interrupted() => {
+                return match state {
+                    Some(DeliveryState::WaitingForLink) | None => Sent::TakenBack,
+                    Some(_) => Sent::Uncertain,
+                };
+            }
+        };
+        if let Event::DeliveryChanged(delivery) = event
+            && delivery.admission_id == id
+        {
+            let Delivery { state: now, .. } = delivery;
+            state = Some(now);
+        }
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}
+
+/// Ends when somebody wants this program to end.
+pub(super) async fn interrupted() {
+    let streams = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    match streams {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        // Without handlers the signals end the program by themselves.
+        _ => pending().await,
+    }
+}
+
+fn accepted(report: &Report<'_>, args: &SendArgs, output: &Output) -> Result<(), OutputError> {
+    match (output.format, args.wait) {
+        (Format::Json, _) => output.json(report),
+        // With --wait, standard output is the answer and nothing else.
+        (Format::Text, true) => Ok(()),
+        (Format::Text, false) => {
+            let id = Clean::line(report.id.unwrap_or_default());
+            output.line(&output.text("cli-accepted", &[("id", Value::from(id.as_str()))]))
+        }
+    }
+}
+
+fn rejected(mut report: Report<'_>, error: &WireError, output: &Output) -> Exit {
+    report.outcome = Outcome::Rejected;
+    report.code = Some(error.code.as_str());
+    let text = output.localizer.error(error);
+    let text = output.text("cli-rejected", &[("reason", Value::from(text))]);
+    finish(&report, &text, Exit::Rejected, output)
+}
+
+fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit {
+    report.outcome = Outcome::Uncertain;
+    let id = Clean::line(id.as_str());
+    let text = output.text("cli-uncertain", &[("id", Value::from(id.as_str()))]);
+    finish(&report, &text, Exit::Uncertain, output)
+}
+
+fn ended<'a>(mut report: Report<'a>, ending: &'a Ending, output: &Output) -> Exit {
+    report.text = Some(&ending.answer);
+    report.code = ending.failure.map(Failure::code);
+    let Some(failure) = ending.failure else {
+        report.outcome = Outcome::Answered;
+        let written = match output.format {
+            Format::Json => output.json(&report),
+            Format::Text => output.outside(&ending.answer),
+        };
+        return written.map_or_else(|error| output.failed(&error), |()| Exit::Done);
+    };
+    report.outcome = Outcome::Failed;
+    if output.format == Format::Text
+        && !ending.answer.is_empty()
+        && let Err(error) = output.outside(&ending.answer)
+    {
+        return output.failed(&error);
+    }
+    let text = output.text(failure.text(), &[]);
+    finish(&report, &text, failure.exit(), output)
+}
+
+/// Says how it ended: programs on standard output, people on standard error.
+fn finish(report: &Report<'_>, text: &str, exit: Exit, output: &Output) -> Exit {
+    match output.format {
+        Format::Json => match output.json(report) {
+            Ok(()) => exit,
+            Err(error) => output.failed(&error),
+        },
+        Format::Text => {
+            output.problem(text);
+            exit
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Runs a screen: waits for one thing, hands it to [`update`], does what that says, and draws
+//! when something may have changed. Decides nothing.
+
+use std::future::poll_fn;
+use std::io::{self, IsTerminal as _};
+use std::task::Poll;
+use std::time::Duration;
+
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use futures_util::StreamExt as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use usher_shared::client::Input;
+use usher_shared::id::SessionId;
+use usher_shared::time::{MonoMillis, UnixMillis};
+use uuid::Uuid;
+
+use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
+use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
+use crate::i18n::Localizer;
+use crate::terminal::{Terminal, restore_on_panic};
+use crate::theme::Theme;
+use crate::view;
+
+/// The shortest time between two frames, milliseconds.
+const FRAME_MS: u64 = 16;
+/// The same where every byte goes through a network or a multiplexer.
+const SLOW_FRAME_MS: u64 = 33;
+/// The longest sleep: timers do not run while the machine sleeps, our clock does.
+const LONGEST_SLEEP_MS: u64 = 5_000;
+/// Things that are handled before the next frame, at most.
+const BATCH_MAX: usize = 512;
+/// How long a shell may take to stop us. Without job control nothing does.
+const SUSPEND_WAIT: Duration = Duration::from_millis(250);
+
+/// What a screen is run with.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// The server to talk to.
+    pub server: Server,
+    /// The token for it, if it needs one.
+    pub token: Option<String>,
+    /// The session to open; None: the newest one, or a new one.
+    pub session: Option<SessionId>,
+    /// The language.
+    pub localizer: Localizer,
+}
+
+/// Why the screen is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The person left.
+    Left,
+    /// This signal came; shells expect the exit code 128 + its number.
+    Signal(i32),
+}
+
+/// Why there could be no screen, or why it broke.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Standard output is no terminal.
+    #[error("standard output is not a terminal")]
+    NotATerminal,
+    /// The terminal failed.
+    #[error("the terminal failed: {0}")]
+    Terminal(#[from] io::Error),
+}
+
+/// Shows a screen until its person leaves or a signal ends it. The terminal is as it was then.
+///
+/// # Errors
+/// If there is no terminal, or it fails.
+pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
+    if !io::stdout().is_terminal() {
+        return Err(RunError::NotATerminal);
+    }
+    let environment = |name: &str| std::env::var(name).ok();
+    let frame_ms =
+        match ["SSH_TTY", "SSH_CONNECTION", "TMUX", "STY"].into_iter().find_map(environment) {
+            Some(_) => SLOW_FRAME_MS,
+            None => FRAME_MS,
+        };
+    restore_on_panic();
+    let mut signals = Signals::new()?;
+    let terminal = Terminal::enter()?;
+    let state = State::new(Options {
+        engine: engine_config(options.token),
+        id_prefix: Uuid::now_v7().to_string(),
+        session: options.session,
+        workspace_dir: std::env::current_dir()
+            .ok()
+            .and_then(|path| path.to_str().map(str::to_owned)),
+        localizer: options.localizer,
+        theme: Theme::from_environment(environment),
+        clock: Clock { started: (mono_now(), unix_now()), zone: jiff::tz::TimeZone::system() },
+        size: terminal.size(),
+    });
+    let mut screen = Running {
+        state,
+        terminal,
+        link: Link::spawn(options.server),
+        events: EventStream::new(),
+        frame: Frame::Due,
+        frame_ms,
+        drawn_at: MonoMillis::default(),
+    };
+    screen.run(&mut signals).await
+}
+
+/// A screen that is shown.
+struct Running {
+    state: State,
+    terminal: Terminal,
+    link: Link,
+    events: EventStream,
+    frame: Frame,
+    frame_ms: u64,
+    drawn_at: MonoMillis,
+}
+
+/// Whether what is shown may be old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Due,
+    Fresh,
+}
+
+/// One thing to handle.
+enum Wake {
+    Terminal(Option<io::Result<TerminalEvent>>),
+    Link(Option<Box<Input>>),
+    Signal(Signalled),
+    Time,
+}
+
+/// What follows from it.
+enum Next {
+    GoOn,
+    Suspend,
+    End(Ended),
+}
+
+impl Running {
+    async fn run(&mut self, signals: &mut Signals) -> Result<Ended, RunError> {
+        let mut next = self.take(Message::Link(Box::new(Input::Start)))?;
+        loop {
+            match next {
+                Next::GoOn => {}
+                Next::Suspend => self.suspend(signals).await?,
+                Next::End(ended) => return Ok(ended),
+            }
+            self.draw_if_due()?;
+            let deadline = self.next_deadline();
+            let wake = tokio::select! {
+                event = self.events.next() => Wake::Terminal(event),
+                input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
+                signal = signals.next() => Wake::Signal(signal),
+                () = sleep(deadline) => Wake::Time,
+            };
+            next = self.handle(wake).await?;
+        }
+    }
+
+    async fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
+        match wake {
+            Wake::Terminal(first) => self.handle_terminal(first).await,
+            Wake::Link(Some(input)) => self.handle_link(input),
+            // The link's task ends before us only if it panicked.
+            Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+            Wake::Signal(Signalled::End(number)) => Ok(Next::End(Ended::Signal(number))),
+            Wake::Signal(Signalled::Continued) => self.come_back(),
+            Wake::Time => self.take(Message::Tick),
+        }
+    }
+
+    /// Takes all keys that are there: those of one paste must not be drawn one by one.
+    async fn handle_terminal(
+        &mut self,
+        first: Option<io::Result<TerminalEvent>>,
+    ) -> Result<Next, RunError> {
+        let mut event = first;
+        for _ in 0..BATCH_MAX {
+            let event_now = event.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            let Some(message) = message_of(event_now?) else {
+                return Ok(Next::GoOn);
+            };
+            if let Message::Resize(columns, rows) = message {
+                self.terminal.resize(columns, rows);
+            }
+            match self.take(message)? {
+                Next::GoOn => {}
+                other @ (Next::Suspend | Next::End(_)) => return Ok(other),
+            }
+            match self.ready_event().await {
+                Some(ready) => event = ready,
+                None => break,
+            }
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Returns what the stream has now, without waiting. The stream wakes whoever asked it last, so
+    /// this must ask in the name of our own task.
+    async fn ready_event(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
+        poll_fn(|context| match self.events.poll_next_unpin(context) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    fn handle_link(&mut self, first: Box<Input>) -> Result<Next, RunError> {
+        let mut next = self.take(Message::Link(first))?;
+        for _ in 1..BATCH_MAX {
+            let (Next::GoOn, Ok(input)) = (&next, self.link.inputs.try_recv()) else {
+                break;
+            };
+            next = self.take(Message::Link(Box::new(input)))?;
+        }
+        Ok(next)
+    }
+
+    fn take(&mut self, message: Message) -> Result<Next, RunError> {
+        self.frame = Frame::Due;
+        let mut next = Next::GoOn;
+        for effect in update(&mut self.state, message, mono_now()) {
+            // The channel holds all that an engine can have under way. If it should not, the
+            // frame counts as lost, which the engine recovers from.
+            match effect {
+                Effect::Connect => drop(self.link.commands.try_send(LinkCommand::Connect)),
+                Effect::Disconnect => drop(self.link.commands.try_send(LinkCommand::Disconnect)),
+                Effect::Send(text) => drop(self.link.commands.try_send(LinkCommand::Send(text))),
+                Effect::Bell => self.terminal.ring()?,
+                Effect::Redraw => self.terminal.invalidate(),
+                Effect::Suspend => next = Next::Suspend,
+                Effect::Quit => next = Next::End(Ended::Left),
+            }
+        }
+        Ok(next)
+    }
+
+    fn draw_if_due(&mut self) -> Result<(), RunError> {
+        let now = mono_now();
+        if self.frame == Frame::Due && now.since(self.drawn_at) >= self.frame_ms {
+            let state = &self.state;
+            self.terminal.draw(|buffer| view::draw(state, buffer))?;
+            self.drawn_at = now;
+            self.frame = Frame::Fresh;
+        }
+        Ok(())
+    }
+
+    fn next_deadline(&self) -> Option<MonoMillis> {
+        let frame_due = match self.frame {
+            Frame::Due => Some(self.drawn_at.plus(self.frame_ms)),
+            Frame::Fresh => None,
+        };
+        self.state.next_deadline().into_iter().chain(frame_due).min()
+    }
+
+    async fn suspend(&mut self, signals: &mut Signals) -> Result<(), RunError> {
+        self.terminal.step_back();
+        // Like the Ctrl+Z of a terminal that is not in raw mode: the whole job stops.
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        let _ = tokio::time::timeout(SUSPEND_WAIT, signals.continued.recv()).await;
+        self.come_back()?;
+        Ok(())
+    }
+
+    fn come_back(&mut self) -> Result<Next, RunError> {
+        self.terminal.come_back()?;
+        let (columns, rows) = self.terminal.size();
+        self.take(Message::Resize(columns, rows))
+    }
+}
+
+fn message_of(event: TerminalEvent) -> Option<Message> {
+    Some(match event {
+        TerminalEvent::Key(key) => Message::Key(key),
+        TerminalEvent::Paste(text) => Message::Paste(text),
+        TerminalEvent::Resize(columns, rows) => Message::Resize(columns, rows),
+        TerminalEvent::FocusGained => Message::Attention(Attention::Here),
+        TerminalEvent::FocusLost => Message::Attention(Attention::Elsewhere),
+        TerminalEvent::Mouse(_) => return None,
+    })
+}
+
+/// The signals that end us or wake us.
+struct Signals {
+    ending: [(Signal, i32); 4],
+    continued: Signal,
+}
+
+enum Signalled {
+    End(i32),
+    Continued,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let listen = |kind: SignalKind| Ok::<_, io::Error>((signal(kind)?, kind.as_raw_value()));
+        Ok(Self {
+            ending: [
+                listen(SignalKind::terminate())?,
+                listen(SignalKind::hangup())?,
+                listen(SignalKind::quit())?,
+                listen(SignalKind::interrupt())?,
+            ],
+            // SIGCONT has no name in tokio.
+            continued: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+
+    async fn next(&mut self) -> Signalled {
+        let [terminate, hangup, quit, interrupt] = &mut self.ending;
+        tokio::select! {
+            _ = terminate.0.recv() => Signalled::End(terminate.1),
+            _ = hangup.0.recv() => Signalled::End(hangup.1),
+            _ = quit.0.recv() => Signalled::End(quit.1),
+            _ = interrupt.0.recv() => Signalled::End(interrupt.1),
+            _ = self.continued.recv() => Signalled::Continued,
+        }
+    }
+}
+
+async fn sleep(until: Option<MonoMillis>) {
+    let wait = until.map_or(LONGEST_SLEEP_MS, |until| until.since(mono_now()));
+    tokio::time::sleep(Duration::from_millis(wait.min(LONGEST_SLEEP_MS))).await;
+}
+
+fn unix_now() -> UnixMillis {
+    UnixMillis::new(jiff::Timestamp::now().as_millisecond())
+}

@@ -1,0 +1,180 @@
+//! What waits, and whether it will start by itself.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use usher_shared::protocol::queue::{
+    AutoRunReason, Blocked, QueueStatus, QueuedMessage, SenderKind, StatusEntry,
+};
+
+use super::clean::Clean;
+use super::paint;
+use crate::app::{Focus, State, inset};
+use crate::keymap::{Command, Context, key_for};
+
+/// From this many columns on the hairline has room for all that is to be said.
+const ROOMY_COLUMNS: u16 = 60;
+
+pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+    let Some(mirror) = state.mirror() else { return };
+    if area.height == 0 {
+        return;
+    }
+    let queue = mirror.queue();
+    let theme = state.theme;
+    let label_style = match state.focus {
+        Focus::Queue => theme.accent(),
+        Focus::Chat | Focus::Sessions | Focus::Help => theme.strong(),
+    };
+    let said = auto_run_row(state, area.width);
+    let list = Rect { y: area.y + 1, height: area.height - 1, ..inset(area, 0, 1) };
+    let list = match &said {
+        Some(said) if list.height > 0 => {
+            let x = list.x + 1;
+            paint::put(buffer, (x, list.y), list.width - 1, said, auto_run_style(state, queue));
+            Rect { y: list.y + 1, height: list.height - 1, ..list }
+        }
+        Some(_) | None => list,
+    };
+    let rows = usize::from(list.height);
+    let hidden = queue.entries.len().saturating_sub(rows);
+    let facts = facts(state, queue, hidden, area.width);
+    paint::labelled_rule(buffer, area, theme, (&count(state, queue), label_style), &facts);
+    let list = Rect { y: area.y + 1, height: area.height - 1, ..inset(area, 0, 1) };
+    if queue.entries.is_empty() {
+        let text = Clean::line("  ").and(&state.text("tui-queue-empty"));
+        paint::put(buffer, (list.x, list.y), list.width, &text, theme.quiet());
+        return;
+    }
+    let selected = match state.focus {
+        Focus::Queue => state.queue.selected(),
+        Focus::Chat | Focus::Sessions | Focus::Help => None,
+    };
+    let at = queue.entries.iter().position(|entry| Some(entry.id()) == selected);
+    // The selected entry is in sight, the first ones otherwise.
+    let first = at.map_or(0, |at| (at + 1).saturating_sub(rows));
+    let digits = queue.entries.len().to_string().len();
+    let shown = queue.entries.iter().enumerate().skip(first);
+    for ((index, entry), y) in shown.zip(list.top()..list.bottom()) {
+        let row = Rect { y, height: 1, ..list };
+        let is_selected = Some(entry.id()) == selected;
+        let ordinal = format!("{:>digits$}", index + 1);
+        draw_entry(state, entry, &ordinal, is_selected, row, buffer);
+    }
+}
+
+fn count(state: &State, queue: &QueueStatus) -> Clean {
+    let arguments = [("count", queue.count.into()), ("max", queue.max.into())];
+    match queue.max {
+        0 => state.text_with("tui-queue-count", &arguments),
+        _ => state.text_with("tui-queue-count-of", &arguments),
+    }
+}
+
+fn facts(state: &State, queue: &QueueStatus, hidden: usize, columns: u16) -> Vec<(Clean, Style)> {
+    let theme = state.theme;
+    let is_narrow = columns < ROOMY_COLUMNS;
+    let mut facts = Vec::new();
+    if is_narrow {
+        // The reason has a row of its own.
+        facts.push((state.text(on_or_off(queue)), auto_run_style(state, queue)));
+    } else {
+        facts.push((state.text(auto_run(queue)), auto_run_style(state, queue)));
+    }
+    if state.focus != Focus::Queue
+        && !queue.entries.is_empty()
+        && let Some(key) = key_for(Context::Chat, Command::FocusQueue)
+    {
+        let key = key.to_string();
+        let text = match is_narrow {
+            true => Clean::line(&key),
+            false => state.text_with("tui-queue-edit", &[("key", key.into())]),
+        };
+        facts.push((text, theme.accent()));
+    }
+    if hidden > 0 && !is_narrow {
+        let text = state.text_with("tui-queue-hidden", &[("count", hidden.into())]);
+        facts.insert(0, (text, theme.quiet()));
+    }
+    facts
+}
+
+/// Returns what is to be said of auto-run where the hairline has no room for it.
+pub(crate) fn auto_run_row(state: &State, columns: u16) -> Option<Clean> {
+    let queue = state.mirror()?.queue();
+    let said = auto_run(queue);
+    let is_short = said == on_or_off(queue);
+    (columns < ROOMY_COLUMNS && !is_short).then(|| state.text(said))
+}
+
+fn on_or_off(queue: &QueueStatus) -> &'static str {
+    if queue.auto_run { "tui-auto-run-on" } else { "tui-auto-run-off" }
+}
+
+fn auto_run(queue: &QueueStatus) -> &'static str {
+    match (queue.auto_run, queue.auto_run_reason, queue.blocked) {
+        (true, _, None) => "tui-auto-run-on",
+        (true, _, Some(Blocked::HeadEditing)) => "tui-auto-run-head-editing",
+        (true, _, Some(Blocked::HeadHeld)) => "tui-auto-run-head-held",
+        (false, None | Some(AutoRunReason::User), _) => "tui-auto-run-off",
+        (false, Some(AutoRunReason::Cancelled), _) => "tui-auto-run-off-cancelled",
+        (false, Some(AutoRunReason::Failed), _) => "tui-auto-run-off-failed",
+        (false, Some(AutoRunReason::Refused), _) => "tui-auto-run-off-refused",
+        (false, Some(AutoRunReason::Interrupted), _) => "tui-auto-run-off-interrupted",
+        (false, Some(AutoRunReason::UncertainTurn), _) => "tui-auto-run-off-uncertain",
+    }
+}
+
+fn auto_run_style(state: &State, queue: &QueueStatus) -> Style {
+    if queue.auto_run { state.theme.quiet() } else { state.theme.warning() }
+}
+
+fn draw_entry(
+    state: &State,
+    entry: &StatusEntry,
+    ordinal: &str,
+    is_selected: bool,
+    row: Rect,
+    buffer: &mut Buffer,
+) {
+    let theme = state.theme;
+    let style = if is_selected { theme.accent() } else { theme.text() };
+    let sign = if is_selected { theme.signs.selected } else { " " };
+    let start = Clean::line(&format!("{sign}{ordinal}  "));
+    let x = paint::put(buffer, (row.x, row.y), row.width, &start, style);
+    let rest = inset(row, x - row.x, 0);
+    let (text, right) = match entry {
+        StatusEntry::Whole(entry) => (Clean::line(entry.content.trim()), whole_right(state, entry)),
+        StatusEntry::Stub { .. } => (state.text("tui-queue-stub"), Clean::default()),
+    };
+    let free = paint::put_right(buffer, rest, &right, theme.quiet());
+    let free = free.saturating_sub(if right.is_empty() { 0 } else { 2 });
+    let text = text.cut(usize::from(free), theme.signs.cut);
+    paint::put(buffer, (rest.x, row.y), free, &text, style);
+}
+
+/// Who edits an entry, what is attached to it, and who sent it.
+fn whole_right(state: &State, entry: &QueuedMessage) -> Clean {
+    let mut parts = Vec::new();
+    if let Some(editing) = &entry.editing {
+        let arguments =
+            [("sign", state.theme.signs.editing.into()), ("name", editing.by.name.as_str().into())];
+        parts.push(state.text_with("tui-queue-editing", &arguments));
+    }
+    if !entry.attachments.is_empty() {
+        let arguments = [("count", entry.attachments.len().into())];
+        parts.push(state.text_with("tui-queue-files", &arguments));
+    }
+    let me = state.engine.hello().map(|hello| hello.user.id.to_string());
+    let is_me =
+        entry.queued_by.kind == SenderKind::User && Some(&entry.queued_by.id) == me.as_ref();
+    if !is_me {
+        parts.push(Clean::line(&entry.queued_by.name));
+    }
+    let gap = Clean::line("  ");
+    let join = |all: Clean, part: &Clean| match all.is_empty() {
+        true => part.clone(),
+        false => all.and(&gap).and(part),
+    };
+    parts.iter().fold(Clean::default(), join)
+}
