@@ -140,7 +140,6 @@ impl Load {
     }
 }
 
-<<<<<<< HEAD
 /// How far a load came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -154,12 +153,6 @@ impl AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
         self.sent += more.sent;
         self.acknowledged += more.acknowledged;
-=======
-    /// Returns how many of them are known to be accepted.
-    pub(crate) fn acknowledged_count(&self) -> usize {
-        let prompts = self.links.iter().flat_map(|sent| &sent.prompts);
-        prompts.filter(|(_, known)| matches!(known, Known::Acknowledged(_))).count()
->>>>>>> main
     }
 }
 

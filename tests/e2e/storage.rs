@@ -81,17 +81,9 @@ async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone()
     let path = database(&launch);
     let good = fs::read(&path).unwrap();
 
-<<<<<<< HEAD
     let newer = Connection::open(&path).unwrap();
     let changed = newer.execute("UPDATE meta SET value = '1000' WHERE name = 'schema'", []);
     assert_eq!(changed.unwrap(), 1);
-=======
-    let mut newer = Connection::open(&path).unwrap();
-    let version: i64 = newer.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    let later = newer.transaction().unwrap();
-    later.pragma_update(None, "user_version", version + 1_000).unwrap();
-    later.commit().unwrap();
->>>>>>> main
     newer.close().unwrap();
     let newer = fs::read(&path).unwrap();
 
