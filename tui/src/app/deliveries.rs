@@ -112,7 +112,7 @@ impl State {
     pub(crate) fn take_back_waiting(&mut self) -> bool {
         let waiting = self
             .deliveries()
-            .filter(|delivery| delivery.state == DeliveryState::WaitingForLink)
+            .filter(|delivery| has_not_left(&delivery.state))
             .last()
             .map(|delivery| (delivery.admission_id.clone(), delivery.params.clone()));
         match waiting {
@@ -194,6 +194,18 @@ impl State {
         let mirror = self.mirror()?;
         let promptable = mirror.session().turn.is_none() && self.undecided().is_none();
         unresolved(mirror.messages()).filter(|_| promptable)
+    }
+}
+
+/// Tells whether it can still be taken back.
+fn has_not_left(state: &DeliveryState) -> bool {
+    match state {
+        DeliveryState::WaitingForLink | DeliveryState::Queued => true,
+        DeliveryState::AwaitingReply { .. }
+        | DeliveryState::Reconciling { .. }
+        | DeliveryState::Accepted(_)
+        | DeliveryState::Rejected(_)
+        | DeliveryState::Uncertain { .. } => false,
     }
 }
 

@@ -32,7 +32,7 @@ pub use message::{Attention, Effect, Message};
 pub use state::{Clock, Options, State};
 pub use update::update;
 
-pub(crate) use help::parts as help_parts;
+pub(crate) use help::{HelpRow, KEY_COLUMNS};
 pub(crate) use permission::CardFocus;
 pub(crate) use screen::{Areas, Shape, inset, last_rows};
 pub(crate) use state::Focus;

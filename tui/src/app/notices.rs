@@ -6,7 +6,7 @@ use usher_shared::id::AdmissionId;
 use super::ask::Ask;
 use super::permission::CardFocus;
 use super::state::{Focus, State};
-use super::transcript::{Row, RowKind, key_text};
+use super::transcript::{Row, RowKind};
 use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
 use crate::view::clean::Clean;
@@ -43,57 +43,64 @@ impl State {
         columns: usize,
         rows: &mut Vec<Row>,
     ) {
-        let has_keys = undecided == Some(&delivery.admission_id);
-        let (kind, state, keys) = match &delivery.state {
+        let (kind, state, choices): (_, _, &[(Command, &str)]) = match &delivery.state {
             DeliveryState::WaitingForLink => {
-                (RowKind::Quiet, self.text("tui-delivery-waiting"), None)
+                let can_take_back = self.composer.buffer().is_empty();
+                let choices: &[_] = &[(Command::Back, "tui-do-take-back")];
+                let choices = if can_take_back { choices } else { &[] };
+                (RowKind::Quiet, self.text("tui-delivery-waiting"), choices)
             }
-            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), None),
+            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), &[]),
             DeliveryState::AwaitingReply { .. } => {
-                (RowKind::Quiet, self.text("tui-delivery-sending"), None)
+                (RowKind::Quiet, self.text("tui-delivery-sending"), &[])
             }
             DeliveryState::Reconciling { .. } => {
-                (RowKind::Quiet, self.text("tui-delivery-checking"), None)
+                (RowKind::Quiet, self.text("tui-delivery-checking"), &[])
             }
-            DeliveryState::Rejected(error) => (
-                RowKind::Notice,
-                self.text_with(
-                    "tui-delivery-rejected",
-                    &[("reason", self.localizer.error(error).into())],
-                ),
-                Some("tui-delivery-rejected-keys"),
-            ),
-            DeliveryState::Uncertain { can_check } => (
-                RowKind::Notice,
-                self.text("tui-delivery-uncertain"),
-                Some(if *can_check {
-                    "tui-delivery-uncertain-keys"
-                } else {
-                    "tui-delivery-unchecked-keys"
-                }),
-            ),
+            DeliveryState::Rejected(error) => {
+                let reason = [("reason", self.localizer.error(error).into())];
+                let state = self.text_with("tui-delivery-rejected", &reason);
+                (
+                    RowKind::Notice,
+                    state,
+                    &[
+                        (Command::Again, "tui-do-take-back"),
+                        (Command::SendAsNew, "tui-do-send-again"),
+                        (Command::Drop, "tui-do-drop"),
+                    ],
+                )
+            }
+            DeliveryState::Uncertain { can_check } => {
+                let choices: &[_] = &[
+                    (Command::Again, "tui-do-check"),
+                    (Command::SendAsNew, "tui-do-send-as-new"),
+                    (Command::Drop, "tui-do-drop"),
+                ];
+                let choices = if *can_check { choices } else { &choices[1..] };
+                (RowKind::Notice, self.text("tui-delivery-uncertain"), choices)
+            }
             DeliveryState::Accepted(_) => return,
         };
         push(kind, &state, columns, rows);
-        let mut content = Vec::new();
-        wrap_line(&Clean::line(&delivery.params.content), columns.saturating_sub(2), &mut content);
-        let cut = content.len() > CONTENT_ROWS_MAX;
+        self.push_content(&delivery.params.content, columns, rows);
+        // The keys act on the oldest one that waits for a decision.
+        let can_leave_yet = delivery.state == DeliveryState::WaitingForLink;
+        if can_leave_yet || undecided == Some(&delivery.admission_id) {
+            rows.extend(self.key_rows(choices, columns));
+        }
+    }
+
+    fn push_content(&self, content: &str, columns: usize, rows: &mut Vec<Row>) {
+        let mut content_rows = Vec::new();
+        wrap_line(&Clean::line(content), columns.saturating_sub(2), &mut content_rows);
+        let is_cut = content_rows.len() > CONTENT_ROWS_MAX;
         let indent = Clean::line("  ");
-        for text in content.into_iter().take(CONTENT_ROWS_MAX) {
+        for text in content_rows.into_iter().take(CONTENT_ROWS_MAX) {
             rows.push(Row::new(RowKind::Body, indent.clone().and(&text)));
         }
-        if cut && let Some(last) = rows.last_mut() {
+        if is_cut && let Some(last) = rows.last_mut() {
             let mark = Clean::line(self.theme.signs.cut);
             last.text = last.text.cut(columns.saturating_sub(1), "").and(&mark);
-        }
-        if let Some(id) = keys.filter(|_| has_keys) {
-            let arguments = [
-                ("again", key_text(Command::Again).into()),
-                ("new", key_text(Command::SendAsNew).into()),
-                ("drop", key_text(Command::Drop).into()),
-                ("dot", self.theme.signs.dot.into()),
-            ];
-            push(RowKind::Keys, &self.text_with(id, &arguments), columns, rows);
         }
     }
 
@@ -125,6 +132,7 @@ impl State {
     /// Returns what the keys do that matter now, the most important first.
     pub(crate) fn hints(&self) -> Vec<(String, Clean)> {
         let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
+        let pauses = self.mirror().is_none_or(|mirror| mirror.queue().auto_run);
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
@@ -155,7 +163,11 @@ impl State {
             Focus::Queue => vec![
                 hint(Context::Queue, Command::Back, "tui-hint-chat"),
                 hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove"),
-                hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-auto-run"),
+                hint(
+                    Context::Queue,
+                    Command::ToggleAutoRun,
+                    if pauses { "tui-hint-pause" } else { "tui-hint-resume" },
+                ),
                 hint(Context::Queue, Command::ClearQueue, "tui-hint-clear"),
                 hint(Context::Queue, Command::ListUp, "tui-hint-select"),
                 hint(Context::Queue, Command::Help, "tui-hint-help"),

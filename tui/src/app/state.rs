@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use usher_shared::client::{CallId, Engine, EngineConfig, Mirror};
+use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Mirror};
 use usher_shared::id::{AdmissionId, SessionId};
 use usher_shared::time::{MonoMillis, UnixMillis};
 
@@ -135,9 +135,10 @@ impl State {
         self.engine.mirror()
     }
 
-    /// Returns how long the open turn has been running.
+    /// Returns how long the open turn has been running. While there is no link nobody knows.
     pub(crate) fn turn_millis(&self) -> Option<u64> {
-        let turn = self.mirror()?.session().turn?;
+        let mirror = self.mirror().filter(|mirror| mirror.freshness() == Freshness::Live)?;
+        let turn = mirror.session().turn?;
         let running = self.clock.unix(self.now).get() - turn.started_at.get();
         // The server's clock may be ahead of ours.
         Some(u64::try_from(running).unwrap_or(0))

@@ -16,7 +16,7 @@ use super::queue::Step;
 use super::state::State;
 use crate::keymap::{Command, Context, key_for};
 use crate::view::clean::Clean;
-use crate::view::wrap::wrap;
+use crate::view::wrap::{pack, wrap};
 
 /// Messages whose rows are kept.
 const KEPT_MESSAGES_MAX: usize = 1_024;
@@ -132,6 +132,12 @@ impl Transcript {
     /// Tells whether the end is shown.
     pub(crate) fn follows(&self) -> bool {
         self.place == Place::Tail
+    }
+
+    /// Returns how many messages' rows are kept.
+    #[cfg(test)]
+    pub(crate) fn kept_count(&self) -> usize {
+        self.kept.borrow().len()
     }
 
     /// Forgets everything: another session is shown.
@@ -340,15 +346,10 @@ impl State {
             None => {}
         }
         if facts.keys == Keys::Shown {
-            let text = self.localizer.text_with(
-                "tui-unresolved-keys",
-                &[
-                    ("again", key_text(Command::Again).into()),
-                    ("drop", key_text(Command::Drop).into()),
-                    ("dot", self.theme.signs.dot.into()),
-                ],
-            );
-            push(RowKind::Keys, &text, columns, &mut rows);
+            rows.extend(self.key_rows(
+                &[(Command::Again, "tui-do-run-again"), (Command::Drop, "tui-do-drop")],
+                columns,
+            ));
         }
         rows
     }
@@ -388,6 +389,21 @@ impl State {
         self.text_with(id, &arguments).cut(columns, self.theme.signs.cut)
     }
 
+    /// Returns rows that say what can be done with which key.
+    pub(crate) fn key_rows(&self, choices: &[(Command, &str)], columns: usize) -> Vec<Row> {
+        let items: Vec<Clean> = choices
+            .iter()
+            .map(|(command, id)| {
+                let key = key_for(Context::Chat, *command).map(|key| key.to_string());
+                self.text_with(id, &[("key", key.unwrap_or_default().into())])
+            })
+            .collect();
+        pack(&items, columns, self.theme.signs.dot, self.theme.signs.cut)
+            .into_iter()
+            .map(|row| Row::new(RowKind::Keys, row))
+            .collect()
+    }
+
     fn speaker(&self, message: &Message) -> Clean {
         let me = self.engine.hello().map(|hello| hello.user.name.as_str());
         match message.role {
@@ -401,11 +417,6 @@ impl State {
             }
         }
     }
-}
-
-/// Returns the keys of `command` while writing, as text.
-pub(crate) fn key_text(command: Command) -> String {
-    key_for(Context::Chat, command).map_or_else(String::new, |key| key.to_string())
 }
 
 fn push(kind: RowKind, text: &str, columns: usize, rows: &mut Vec<Row>) {

@@ -441,6 +441,11 @@ impl Peer {
             created_at: UnixMillis::new(NOON),
         };
         self.messages.push(message.clone());
+        self.tell_message(message);
+    }
+
+    /// Tells the screen of a message as it is now.
+    pub(crate) fn tell_message(&mut self, message: Spoken) {
         let event = TranscriptMessage {
             message,
             event_seq: self.next_event(),
