@@ -1,1 +1,15 @@
-//! ...
+//! One test per promise, against the real programs over real sockets and a real terminal.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod admission;
+mod agents;
+mod cli;
+mod frames;
+mod hello;
+mod identity;
+mod replay;
+mod storage;
+mod terminal;
+mod transcript;
+mod turns;

@@ -1,5 +1,6 @@
 //! One-shot runs of the `usher` program.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -31,12 +32,26 @@ impl Ran {
 #[derive(Default)]
 pub struct UserHome {
     home: Home,
+    env: Vec<(OsString, OsString)>,
 }
 
 impl UserHome {
     /// Makes a home without any server.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, with more variables for every program that runs in it.
+    pub fn with_env(variables: &[(&str, &str)]) -> Self {
+        let env = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { home: Home::new(), env }
+    }
+
+    /// Returns the environment of its programs.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut environment = self.home.environment();
+        environment.extend(self.env.iter().cloned());
+        environment
     }
 
     /// Returns its files.
@@ -55,7 +70,7 @@ impl UserHome {
             .args(args)
             .current_dir(self.home.path("work"))
             .env_clear()
-            .envs(self.home.environment())
+            .envs(self.environment())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -192,6 +192,19 @@ impl Client {
         }
     }
 
+    /// Waits for the refusal of the request `id`, whether or not the server could read its id.
+    pub async fn refusal_or_answer(&mut self, id: &str) -> Refusal {
+        loop {
+            if let Some(answer) = self.answers.remove(id) {
+                return answer.expect_err("the request is refused");
+            }
+            if let Some(refusal) = self.refusals.pop_front() {
+                return refusal;
+            }
+            self.read().await.expect("the link is open");
+        }
+    }
+
     /// Waits for the next notification; returns its action and payload.
     pub async fn notification(&mut self) -> (String, Value) {
         loop {

@@ -19,7 +19,8 @@ pub struct Terminal {
     output: Arc<Output>,
 }
 
-struct Output {
+/// What a terminal has been sent; outlives it.
+pub struct Output {
     state: Mutex<Seen>,
     changed: Condvar,
 }
@@ -39,7 +40,7 @@ impl Terminal {
         command.args(args);
         command.cwd(user.home().path("work"));
         command.env_clear();
-        for (name, value) in user.home().environment() {
+        for (name, value) in user.environment() {
             command.env(name, value);
         }
         let child = pair.slave.spawn_command(command).expect("the built program runs");
@@ -104,7 +105,12 @@ impl Terminal {
 
     /// Returns every byte written to the terminal so far.
     pub fn bytes(&self) -> Vec<u8> {
-        self.output.lock().bytes.clone()
+        self.output.bytes()
+    }
+
+    /// Returns what it was sent, also for after its end.
+    pub fn output(&self) -> Arc<Output> {
+        Arc::clone(&self.output)
     }
 
     /// Waits until the program has ended by itself; returns its exit code.
@@ -156,6 +162,11 @@ fn cells(count: u16) -> NonZero<u16> {
 }
 
 impl Output {
+    /// Returns every byte written to the terminal so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lock().bytes.clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.state.lock().expect("nobody panics while holding it")
     }

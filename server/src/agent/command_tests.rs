@@ -78,6 +78,7 @@ fn exit(text: &str) -> AgentEvent {
 }
 
 const COMPLETED: AgentEvent = AgentEvent::Ended(AgentEnd::Completed);
+const KILLED: AgentEvent = AgentEvent::Ended(AgentEnd::Killed);
 const CANCELLED: AgentEvent = AgentEvent::Ended(AgentEnd::Cancelled);
 
 #[tokio::test]
@@ -235,7 +236,7 @@ async fn a_cancel_kills_a_program_that_does_not_listen_and_the_next_prompt_runs(
     assert_eq!(next(&mut agent).await, Some(AgentEvent::Accepted));
     assert_eq!(next(&mut agent).await, Some(text("first\n")));
     send(&agent, AgentCommand::Cancel).await;
-    assert_eq!(until_ended(&mut agent).await, [CANCELLED]);
+    assert_eq!(until_ended(&mut agent).await, [KILLED]);
     prompt(&agent, "last\n").await;
     assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted, text("last\n"), COMPLETED]);
 }

@@ -54,7 +54,6 @@ impl Dispatcher {
             }
             Event::QueueChanged
             | Event::SessionChanged
-            | Event::TaskChanged(_)
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,

@@ -567,3 +567,7 @@ pub fn resolve(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

@@ -298,7 +298,6 @@ impl EventSink for Sink {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::QueueChanged
             | Event::SessionChanged
-            | Event::TaskChanged(_)
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => self.hub.event(session, event),

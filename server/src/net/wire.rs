@@ -5,9 +5,9 @@ use serde_json::Value;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::limits::{
-    CONTENT_BYTES_MAX, MESSAGE_CONTENT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, STATUS_BYTES_MAX,
+    MESSAGE_CONTENT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, STATUS_BYTES_MAX,
 };
-use usher_shared::prompt::{PromptText, cut_at_char};
+use usher_shared::prompt::{PromptText, PromptTextError, cut_at_char};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::hello::User;
 use usher_shared::protocol::queue::{
@@ -120,7 +120,11 @@ pub(super) fn submission(
     let fingerprint = fingerprint(&params, &queued_by)
         .map_err(|error| WireError::validation("attachments", error.to_string()))?;
     let content = PromptText::parse(params.content).map_err(|error| {
-        WireError::validation("content", error.to_string()).with("limit", CONTENT_BYTES_MAX)
+        let refused = WireError::validation("content", error.to_string());
+        match error {
+            PromptTextError::TooLong { limit } => refused.with("limit", limit),
+            PromptTextError::Nul => refused,
+        }
     })?;
     let target = Target {
         task_id: params.task_id,

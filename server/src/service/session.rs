@@ -83,8 +83,8 @@ impl Service {
         self.store.read(move |reads| owned(reads, &caller, session_id)).await
     }
 
-    /// Returns the sessions of one task of the caller (oldest first), or of all its tasks that
-    /// are not archived (newest first).
+    /// Returns the sessions of one task of the caller, or of all its tasks that are not archived;
+    /// newest first.
     ///
     /// # Errors
     /// See [`FindError`].
@@ -94,7 +94,11 @@ impl Service {
         task_id: Option<TaskId>,
     ) -> Result<Vec<Session>, FindError> {
         match task_id {
-            Some(task_id) => Ok(self.task(caller, task_id).await?.1),
+            Some(task_id) => {
+                let (_, mut sessions) = self.task(caller, task_id).await?;
+                sessions.reverse();
+                Ok(sessions)
+            }
             None => {
                 let all = self.store.read(move |reads| reads.sessions_of_user(caller.id)).await;
                 all.map_err(|error: StoreError| FindError::Store(error))

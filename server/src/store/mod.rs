@@ -6,6 +6,8 @@
 
 mod apply;
 mod conn;
+#[cfg(test)]
+mod contract;
 mod error;
 mod migrate;
 mod reads;

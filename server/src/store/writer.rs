@@ -48,8 +48,6 @@ struct Shared {
     jobs: mpsc::Sender<Box<dyn Job>>,
     readers: Mutex<Vec<Sqlite>>,
     reader_free: Arc<Semaphore>,
-    /// Held as long as the store lives, so that a second server cannot open the directory.
-    _lock: File,
 }
 
 /// Where the store's files are.
@@ -94,13 +92,16 @@ impl Store {
         };
         thread::Builder::new()
             .name("usher-writer".to_owned())
-            .spawn(move || write_loop(writer, waiting, &*sink, &checkpointer, &reopen))
+            .spawn(move || {
+                write_loop(writer, waiting, &*sink, &checkpointer, &reopen);
+                // Until here no other server may open the directory.
+                drop(lock);
+            })
             .map_err(|error| StoreError::Io(error.to_string()))?;
         let shared = Shared {
             jobs,
             readers: Mutex::new(readers?),
             reader_free: Arc::new(Semaphore::new(READERS)),
-            _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -246,13 +247,13 @@ where
 
     fn answer(self: Box<Self>, commit: &Commit) {
         let Some(done) = self.done else { return };
-        let answer = match (self.result, commit) {
-            // A refusal wrote nothing: it stands whatever became of the others' commit.
-            (Some(Err(refusal)), _) => Err(TransactError::Refused(refusal)),
-            (Some(Ok(reply)), Commit::Durable) => Ok(reply),
-            (_, Commit::Unknown(why)) => Err(TransactError::Unknown(why.clone())),
-            (_, Commit::NotStored(error)) => Err(TransactError::NotStored(error())),
-            (None, Commit::Durable) => Err(TransactError::NotStored(StoreError::Closed)),
+        let answer = match (commit, self.result) {
+            (Commit::Durable, Some(Ok(reply))) => Ok(reply),
+            (Commit::Durable, Some(Err(refusal))) => Err(TransactError::Refused(refusal)),
+            (Commit::Durable, None) => Err(TransactError::NotStored(StoreError::Closed)),
+            // A refusal, too, may rest on rows of the group that are not there after all.
+            (Commit::NotStored(error), _) => Err(TransactError::NotStored(error())),
+            (Commit::Unknown(why), _) => Err(TransactError::Unknown(why.clone())),
         };
         // The caller may have gone; its effect stands.
         drop(done.send(answer));

@@ -172,7 +172,7 @@ mod tests {
             let Some(Command::Serve(serve)) = parse(line).unwrap().command else {
                 panic!("{line} is serve");
             };
-            assert_eq!(serve.serve.data_dir.to_str(), Some(expected));
+            assert_eq!(serve.serve.data_dir.as_deref(), Some(std::path::Path::new(expected)));
         }
     }
 

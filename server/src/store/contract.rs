@@ -1,0 +1,329 @@
+//! What every store must keep to, driver by driver.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+
+use usher_shared::counter::Position;
+use usher_shared::id::{
+    AdmissionId, EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UserId,
+};
+use usher_shared::limits::{MESSAGE_CONTENT_BYTES_MAX, SNAPSHOT_BYTES_MAX};
+use usher_shared::prompt::PromptText;
+use usher_shared::rules::fingerprint::Fingerprint;
+use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::{AdmissionOutcome, MessageStatus, Role, SenderKind, TaskKind};
+use uuid::Uuid;
+
+use super::{EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TransactError};
+use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
+use crate::domain::change::{NewSession, NewTask};
+use crate::domain::entry::Sender;
+use crate::domain::message::{Message, MessageDetails};
+use crate::domain::session::{OpenTurn, Session, Stop, TurnPrompt, TurnStage};
+use crate::domain::{Change, Decision, Event};
+
+#[derive(Default)]
+struct Told(Mutex<Vec<Event>>);
+
+impl EventSink for Told {
+    fn publish(&self, _: SessionId, event: Event) {
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+fn open(dir: &Path) -> Result<(Store, Arc<Told>), StoreError> {
+    let told = Arc::new(Told::default());
+    let sink: Arc<dyn EventSink> = told.clone();
+    Ok((Store::open(&StoreFiles::of(dir), "anna", Sync::Full, sink)?, told))
+}
+
+async fn make_session(store: &Store) -> SessionId {
+    let owner = store.read(|reads| reads.first_user()).await.unwrap().id;
+    let (task, session) = (TaskId::from_uuid(Uuid::now_v7()), SessionId::from_uuid(Uuid::now_v7()));
+    store.transact(move |_| Ok::<_, StoreError>(new_session(owner, task, session))).await.unwrap();
+    session
+}
+
+fn new_session(owner: UserId, task_id: TaskId, id: SessionId) -> Decision<()> {
+    let created_at = UnixMillis::new(1);
+    let task = NewTask {
+        id: task_id,
+        owner,
+        title: "t".to_owned(),
+        kind: TaskKind::Task,
+        workspace_dir: None,
+        agent: "demo".to_owned(),
+        client_request_id: None,
+        created_at,
+    };
+    let session = NewSession {
+        id,
+        task_id,
+        incarnation_id: IncarnationId::from_uuid(Uuid::now_v7()),
+        agent: "demo".to_owned(),
+        model: None,
+        title: "t".to_owned(),
+        client_request_id: None,
+        created_at,
+    };
+    let changes =
+        vec![Change::InsertTask(Box::new(task)), Change::InsertSession(Box::new(session))];
+    Decision { changes, events: Vec::new(), reply: () }
+}
+
+fn submission(id: &str, text: &str) -> Submission {
+    Submission {
+        identified: Some(Identified {
+            id: AdmissionId::parse(id).unwrap(),
+            fingerprint: Fingerprint::from_bytes([text.len() as u8; 32]),
+        }),
+        content: PromptText::parse(text).unwrap(),
+        model: Some("m".to_owned()),
+        plan_mode: true,
+        queued_by: Sender { kind: SenderKind::User, id: "u".to_owned(), name: "anna".to_owned() },
+    }
+}
+
+fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
+    let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
+    let session = existing(reads, session);
+    admission::admit(&session, submission(id, text), 0, fresh).unwrap()
+}
+
+fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {
+    reads.session(id).unwrap().expect("the session was made before")
+}
+
+type Transacted<T> = Result<T, TransactError<StoreError>>;
+
+async fn add(store: &Store, session: SessionId, id: &'static str, text: String) -> Admitted {
+    let added: Transacted<_> =
+        store.transact(move |reads| Ok(admit(reads, session, id, &text))).await;
+    added.unwrap()
+}
+
+#[tokio::test]
+async fn an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = {
+        let (store, _) = open(dir.path()).unwrap();
+        make_session(&store).await
+    };
+    // The lock is free once the first store and its writer are gone.
+    let store = reopen(dir.path());
+    let long = "é".repeat(SNAPSHOT_BYTES_MAX);
+    let admitted = add(&store, session, "k1", long.clone()).await;
+    drop(store);
+    let store = reopen(dir.path());
+    store
+        .read(move |reads| {
+            let session = existing(reads, session);
+            let entry = reads.head(session.key)?.unwrap();
+            assert_eq!(&*entry.content, &long);
+            assert_eq!(entry.position, Position::new(1));
+            let id = AdmissionId::parse("k1").unwrap();
+            let receipt = reads.receipt(session.incarnation_key, &id)?.unwrap();
+            assert_eq!(receipt.entry, admitted.entry, "a replay answers as the first time");
+            assert!(receipt.content_truncated);
+            assert_eq!(receipt.outcome, AdmissionOutcome::Admitted);
+            assert_eq!(receipt.entry.provenance.admission_ids, [id]);
+            assert_eq!((session.queue.stored, session.queue.revision.get()), (1, 1));
+            Ok::<_, StoreError>(())
+        })
+        .await
+        .unwrap();
+}
+
+/// The writer's thread lets go of the lock a moment after the last handle is dropped.
+fn reopen(dir: &Path) -> Store {
+    loop {
+        match open(dir) {
+            Ok((store, _)) => return store,
+            Err(StoreError::Locked(_)) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_commits_once_and_tells_in_order_before_it_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, told) = open(dir.path()).unwrap();
+    let session = make_session(&store).await;
+    // Hold the writer until all jobs wait, so that they are one group.
+    let (release, held) = mpsc::channel::<()>();
+    let holding = store.transact(move |_| {
+        held.recv().expect("the test releases the writer");
+        Ok::<_, StoreError>(Decision::unchanged(()))
+    });
+    let turns: Vec<TurnId> = (0..20).map(|_| TurnId::from_uuid(Uuid::now_v7())).collect();
+    let jobs = turns.iter().map(|turn| {
+        let turn = *turn;
+        store.transact(move |reads| {
+            let name = turn.to_string();
+            let mut decision = admit(reads, session, &name, "x");
+            decision.events = vec![(session, Event::TurnStarted(turn))];
+            Ok::<_, StoreError>(decision)
+        })
+    });
+    let jobs = futures_util::future::join_all(jobs);
+    let (held, admitted, ()) = tokio::join!(holding, jobs, async { release.send(()).unwrap() });
+    held.unwrap();
+    let positions: Vec<u64> =
+        admitted.into_iter().map(|done| done.unwrap().entry.position.get()).collect();
+    assert_eq!(positions, (1..=20).collect::<Vec<_>>());
+    let expected: Vec<Event> = turns.into_iter().map(Event::TurnStarted).collect();
+    assert_eq!(*told.0.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn c012_a_decision_that_does_not_fit_is_undone_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, told) = open(dir.path()).unwrap();
+    let session = make_session(&store).await;
+    let gone = MessageId::from_uuid(Uuid::now_v7());
+    // Once behind the whole admission, once between its entry and its receipt.
+    for at in [None, Some(1)] {
+        let misfit: Transacted<_> = store
+            .transact(move |reads| {
+                let mut decision = admit(reads, session, "k1", "lost?");
+                let at = at.unwrap_or(decision.changes.len());
+                decision.changes.insert(at, Change::AppendMessage(gone, "x".to_owned()));
+                Ok(decision)
+            })
+            .await;
+        assert!(matches!(misfit, Err(TransactError::Refused(StoreError::Damaged(_)))));
+        assert!(told.0.lock().unwrap().is_empty());
+        store
+            .read(move |reads| {
+                let session = existing(reads, session);
+                let id = AdmissionId::parse("k1").unwrap();
+                assert!(reads.receipt(session.incarnation_key, &id)?.is_none());
+                assert!(reads.head(session.key)?.is_none());
+                assert_eq!(session.queue.stored, 0);
+                Ok::<_, StoreError>(())
+            })
+            .await
+            .unwrap();
+    }
+    assert_eq!(add(&store, session, "k1", "found".to_owned()).await.entry.position.get(), 1);
+}
+
+#[tokio::test]
+async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(dir.path()).unwrap();
+    let session = make_session(&store).await;
+    add(&store, session, "k1", "a".to_owned()).await;
+    let again: Transacted<_> =
+        store.transact(move |reads| Ok(admit(reads, session, "k1", "a"))).await;
+    assert!(matches!(again, Err(TransactError::Refused(StoreError::Database(_)))));
+    let turn = |n: u128| OpenTurn {
+        id: TurnId::from_uuid(Uuid::from_u128(n)),
+        stage: TurnStage::Reserved,
+        stop: Stop::NotAsked,
+        prompt: TurnPrompt::Entry(EntryId::from_uuid(Uuid::from_u128(1))),
+        started_at: UnixMillis::new(1),
+    };
+    let insert = |n| {
+        store.transact(move |reads| {
+            let key = existing(reads, session).key;
+            let changes = vec![Change::InsertTurn(key, turn(n))];
+            Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
+        })
+    };
+    insert(1).await.unwrap();
+    assert!(matches!(insert(2).await, Err(TransactError::Refused(StoreError::Database(_)))));
+}
+
+#[tokio::test]
+async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(dir.path()).unwrap();
+    let session = make_session(&store).await;
+    let id = MessageId::from_uuid(Uuid::now_v7());
+    store
+        .transact(move |reads| {
+            let session = existing(reads, session);
+            let message = Message {
+                id,
+                session_id: session.id,
+                incarnation_id: session.incarnation_id,
+                seq: session.last_seq.next(),
+                turn_id: None,
+                role: Role::Agent,
+                content: Arc::from(""),
+                content_bytes: 0,
+                status: MessageStatus::Streaming,
+                details: MessageDetails::default(),
+                created_at: UnixMillis::new(1),
+            };
+            let changes = vec![Change::InsertMessage(
+                session.key,
+                session.incarnation_key,
+                Box::new(message),
+            )];
+            Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
+        })
+        .await
+        .unwrap();
+    let mut whole = String::new();
+    for n in 0..40 {
+        let piece = format!("{n}é").repeat(4_000);
+        whole.push_str(&piece);
+        let changes = vec![Change::AppendMessage(id, piece)];
+        store
+            .transact(move |_| {
+                Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
+            })
+            .await
+            .unwrap();
+    }
+    let page = store
+        .read(move |reads| {
+            let session = existing(reads, session);
+            reads.page(&session, PageBounds::Newest, 10)
+        })
+        .await
+        .unwrap();
+    let shown = &page.messages[0];
+    assert_eq!(shown.content_bytes, whole.len() as u64);
+    assert!(shown.content.len() > MESSAGE_CONTENT_BYTES_MAX - 4);
+    assert!(whole.starts_with(&*shown.content));
+}
+
+#[tokio::test]
+async fn a_second_server_on_one_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_store, _) = open(dir.path()).unwrap();
+    assert!(matches!(open(dir.path()), Err(StoreError::Locked(_))));
+}
+
+#[test]
+fn c133_what_is_no_database_of_ours_is_left_as_it_is() {
+    let newer = tempfile::tempdir().unwrap();
+    drop(open(newer.path()).unwrap());
+    let database = StoreFiles::of(newer.path()).database;
+    let conn = rusqlite::Connection::open(&database).unwrap();
+    conn.execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", []).unwrap();
+    drop(conn);
+    let refused = loop {
+        match open(newer.path()) {
+            Err(StoreError::Locked(_)) => std::thread::yield_now(),
+            other => break other,
+        }
+    };
+    assert!(matches!(refused, Err(StoreError::Newer { found: 9999, .. })));
+
+    let noise = tempfile::tempdir().unwrap();
+    let database = StoreFiles::of(noise.path()).database;
+    let bytes: Vec<u8> = (0..8192_u32).map(|n| (n * 31 % 251) as u8).collect();
+    std::fs::write(&database, &bytes).unwrap();
+    assert!(open(noise.path()).is_err());
+    assert_eq!(std::fs::read(&database).unwrap(), bytes);
+
+    // An empty file is what a crash right after its making leaves: a fresh start.
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::write(StoreFiles::of(empty.path()).database, b"").unwrap();
+    assert!(open(empty.path()).is_ok());
+}

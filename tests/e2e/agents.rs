@@ -1,0 +1,78 @@
+//! Agents of kind `command`, configured in the server's file.
+
+use serde_json::{Value, json};
+use usher_tests::chat::{Chat, by_role, contents, string};
+use usher_tests::client::Client;
+use usher_tests::server::Launch;
+
+const AGENTS: &str = r#"
+[agents.echo]
+kind = "command"
+command = "sh"
+args = ["-c", "cat; echo; echo in $PWD; echo secret=${SECRET_KEY:-none} named=${NAMED_KEY:-none}"]
+env_from = ["NAMED_KEY"]
+
+[agents.broken]
+kind = "command"
+command = "sh"
+args = ["-c", "printf partial; echo 'out of luck' >&2; exit 3"]
+
+[agents.missing]
+kind = "command"
+command = "no-such-program-here"
+"#;
+
+#[tokio::test]
+async fn a_program_answers_in_the_directory_of_the_task_without_our_environment() {
+    let launch =
+        Launch::new().config(AGENTS).env("SECRET_KEY", "do-not-hand-on").env("NAMED_KEY", "wanted");
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let directory = launch.home().path("work").canonicalize().unwrap();
+    let fields = json!({"agent": "echo", "workspace_dir": directory});
+    let chat = Chat::create_with(&mut client, fields).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "wörld\n\"quoted\"").await;
+    client.until_settled(&chat).await;
+    let answers = by_role(&client.transcript(&chat).await, "agent");
+    let expected =
+        format!("wörld\n\"quoted\"\nin {}\nsecret=none named=wanted\n", directory.display());
+    assert_eq!(contents(&answers), [expected]);
+}
+
+#[tokio::test]
+async fn a_program_that_fails_shows_what_it_said_and_parks_the_queue() {
+    let server = Launch::new().config(AGENTS).start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create_with(&mut client, json!({"agent": "broken"})).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "x").await;
+    client.admit(&chat, "k2", "y").await;
+    let ended = client.notified("turn.ended", |_| true).await;
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("failed"), &json!("agent_exit")));
+    client.until_settled(&chat).await;
+    let transcript = client.transcript(&chat).await;
+    assert_eq!(contents(&by_role(&transcript, "agent")), ["partial"]);
+    assert_eq!(contents(&by_role(&transcript, "system")), ["out of luck\n"]);
+    assert_eq!(contents(&by_role(&transcript, "user")), ["x"]);
+    assert_eq!(contents(&client.entries(&chat).await), ["y"]);
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_fails_the_turn_and_keeps_the_prompt() {
+    let server = Launch::new().config(AGENTS).start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create_with(&mut client, json!({"agent": "missing"})).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "x").await;
+    let ended = client.notified("turn.ended", |_| true).await;
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("failed"), &json!("start_failed")));
+    let queue = client.until_settled(&chat).await;
+    assert_eq!((&queue["auto_run"], &queue["auto_run_reason"]), (&json!(false), &json!("failed")));
+    assert_eq!(contents(&client.entries(&chat).await), ["x"]);
+    let transcript = client.transcript(&chat).await;
+    assert_eq!(by_role(&transcript, "user"), Vec::<Value>::new());
+    let notice = by_role(&transcript, "system").pop().unwrap();
+    assert_eq!(notice["metadata"]["notice"], "start_failed");
+    assert!(string(&notice["content"]).contains("no-such-program-here"));
+}

@@ -1,0 +1,235 @@
+//! The first request, who is let in, and what a server says about itself.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use usher_tests::client::{Client, Closed, ConnectError, Refusal};
+use usher_tests::server::{Launch, Server};
+use uuid::Uuid;
+
+fn unauthorized() -> Refusal {
+    Refusal::new("unauthorized", json!({}))
+}
+
+#[tokio::test]
+async fn hello_tells_all_about_the_server_and_its_limits() {
+    let server = Server::start();
+    let mut client = Client::dial(&server).await.unwrap();
+    let mut reply = client.hello(json!({"later": "a field of another version"})).await.unwrap();
+    for id in ["epoch", "store_id"] {
+        let text = reply["server"][id].take();
+        assert!(Uuid::parse_str(text.as_str().unwrap()).is_ok(), "{id}: {text}");
+    }
+    assert!(reply["user"]["id"].take().is_string());
+    assert!(reply["user"]["name"].take().is_string());
+    let capabilities = reply["capabilities"].take();
+    for needed in ["queue.admission_receipts", "queue.auto_run"] {
+        assert!(capabilities.as_array().unwrap().contains(&json!(needed)), "{capabilities}");
+    }
+    assert_eq!(
+        reply,
+        json!({
+            "protocol": 1,
+            "server": {
+                "name": "usherd",
+                "version": env!("CARGO_PKG_VERSION"),
+                "epoch": null,
+                "store_id": null,
+            },
+            "user": {"id": null, "name": null},
+            "capabilities": null,
+            "limits": {
+                "frame_bytes_max": 16_777_216,
+                "content_bytes_max": 262_144,
+                "client_queue_id_bytes_max": 128,
+                "admission_ids_max": 256,
+                "attachments_max": 10,
+                "attachment_bytes_max": 104_857_600,
+                "inline_bytes_max": 10_485_760,
+                "append_bytes_max": 524_288,
+                "references_max": 100,
+                "context_files_max": 200,
+                "entries_max": 1_000,
+                "in_flight_max": 64,
+                "lease_ttl_ms": 60_000,
+                "status_bytes_max": 4_194_304,
+            },
+            "heartbeat_ms": 15_000,
+        })
+    );
+}
+
+#[tokio::test]
+async fn every_start_has_a_new_epoch_and_the_database_keeps_its_id() {
+    async fn names(server: &Server) -> (Value, Value) {
+        let mut client = Client::dial(server).await.unwrap();
+        let mut reply = client.hello(json!({})).await.unwrap();
+        (reply["server"]["epoch"].take(), reply["server"]["store_id"].take())
+    }
+    let server = Server::start();
+    let (first_epoch, first_store) = names(&server).await;
+    let server = server.kill().start();
+    let (second_epoch, second_store) = names(&server).await;
+    assert_ne!(first_epoch, second_epoch);
+    assert_eq!(first_store, second_store);
+}
+
+#[tokio::test]
+async fn nothing_is_answered_before_hello() {
+    let server = Server::start();
+    let mut client = Client::dial(&server).await.unwrap();
+    for action in ["ping", "task.list", "no.such.action"] {
+        assert_eq!(client.request(action, json!({})).await, Err(unauthorized()), "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_hello_is_refused_and_the_link_goes_on() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let second = client.hello(json!({})).await;
+    assert_eq!(second, Err(Refusal::new("bad_request", json!({}))));
+    assert!(client.ok("ping", json!({})).await["server_time"].is_string());
+}
+
+#[tokio::test]
+async fn without_a_common_protocol_the_link_is_closed() {
+    let server = Server::start();
+    for versions in [json!([]), json!([0]), json!([2, 3])] {
+        let mut client = Client::dial(&server).await.unwrap();
+        let answer = client.hello(json!({"protocol": versions})).await;
+        assert_eq!(answer, Err(Refusal::new("protocol_unsupported", json!({}))));
+        assert_eq!(client.closed().await, Closed { code: Some(1002) });
+    }
+}
+
+#[tokio::test]
+async fn a_hello_that_lacks_something_names_the_field() {
+    let server = Server::start();
+    let mut client = Client::dial(&server).await.unwrap();
+    for (field, payload) in [
+        (
+            "protocol",
+            json!({"client": {"name": "t", "version": "0"}, "client_instance": Uuid::nil()}),
+        ),
+        ("client", json!({"protocol": [1], "client_instance": Uuid::nil()})),
+        ("client_instance", json!({"protocol": [1], "client": {"name": "t", "version": "0"}})),
+    ] {
+        let answer = client.request("hello", payload).await;
+        assert_eq!(answer, Err(Refusal::new("validation", json!({"field": field}))));
+    }
+    assert!(client.hello(json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_new_link_of_the_same_client_ends_the_old_one() {
+    let server = Server::start();
+    let instance = json!({"client_instance": Uuid::new_v4()});
+    let mut old = Client::dial(&server).await.unwrap();
+    old.hello(instance.clone()).await.unwrap();
+    let mut bystander = Client::connect(&server).await;
+    let mut new = Client::dial(&server).await.unwrap();
+    new.hello(instance).await.unwrap();
+    assert_eq!(old.closed().await, Closed { code: Some(4001) });
+    new.ok("ping", json!({})).await;
+    bystander.ok("ping", json!({})).await;
+}
+
+#[tokio::test]
+async fn tcp_needs_the_token_in_a_header_or_in_hello() {
+    let server = Server::start();
+    let token = server.launch().token();
+
+    let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
+    assert!(client.hello(json!({"token": token})).await.is_ok());
+
+    let bearer = format!("Bearer {token}");
+    let mut client = Client::dial_tcp(&server, &[("authorization", &bearer)]).await.unwrap();
+    assert!(client.hello(json!({})).await.is_ok());
+    client.ok("task.list", json!({})).await;
+
+    let near = format!("{}x", &token[..token.len() - 1]);
+    for wrong in
+        [json!({}), json!({"token": ""}), json!({"token": near}), json!({"token": &token[1..]})]
+    {
+        let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
+        assert_eq!(client.hello(wrong).await, Err(unauthorized()));
+        assert_eq!(client.closed().await, Closed { code: Some(1008) });
+    }
+}
+
+#[tokio::test]
+async fn c136_a_token_in_the_address_is_no_token() {
+    let server = Server::start();
+    let token = server.launch().token();
+    let address = server.tcp_address();
+    let stream = TcpStream::connect(&address).await.unwrap();
+    let url = format!("ws://{address}/ws?token={token}");
+    let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+    let hello = json!({"id": "1", "type": "request", "action": "hello", "payload": {
+        "protocol": [1], "client": {"name": "t", "version": "0"}, "client_instance": Uuid::new_v4(),
+    }});
+    use futures_util::{SinkExt, StreamExt};
+    socket.send(hello.to_string().into()).await.unwrap();
+    let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["payload"]["code"], "unauthorized");
+}
+
+#[tokio::test]
+async fn after_five_wrong_tokens_wrong_ones_are_refused_at_once_and_a_right_one_gets_in() {
+    let server = Server::start();
+    let mut codes = Vec::new();
+    for _ in 0..7 {
+        let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
+        codes.push(client.hello(json!({"token": "wrong"})).await.unwrap_err().code);
+    }
+    let mut expected = vec!["unauthorized"; 5];
+    expected.extend(["rate_limited"; 2]);
+    assert_eq!(codes, expected);
+    let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
+    let token = server.launch().token();
+    assert!(client.hello(json!({"token": token})).await.is_ok());
+}
+
+#[tokio::test]
+async fn c136_web_pages_are_refused_before_the_upgrade() {
+    let server = Server::start();
+    let bearer = format!("Bearer {}", server.launch().token());
+    for origin in ["https://evil.example", "null", "http://localhost", "http://127.0.0.1"] {
+        let headers = [("origin", origin), ("authorization", bearer.as_str())];
+        let refused = Client::dial_tcp(&server, &headers).await;
+        assert!(matches!(refused, Err(ConnectError::Refused(403))), "{origin}: {refused:?}");
+    }
+}
+
+/// Sends a plain HTTP request; returns the status line's code and the body.
+async fn http(server: &Server, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.tcp_address()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    (code, body)
+}
+
+#[tokio::test]
+async fn healthz_answers_without_a_token_and_tells_nothing() {
+    let server = Server::start();
+    let get =
+        |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let (code, body) = http(&server, &get("/healthz")).await;
+    assert_eq!(code, 200);
+    assert!(body.len() < 64, "{body}");
+    for (path, expected) in [("/", 404), ("/healthz/x", 404), ("/../token", 404)] {
+        assert_eq!(http(&server, &get(path)).await.0, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_listens_on_no_loopback_address_without_tls_does_not_start() {
+    let failed = Launch::new().args(["--listen", "0.0.0.0:0"]).try_start().err().unwrap();
+    assert!(!failed.status.success());
+    assert!(failed.log.contains("0.0.0.0"), "{}", failed.log);
+}

@@ -1,0 +1,183 @@
+//! The same admission ID again, whatever happened to its reply, its entry or the server.
+
+use serde_json::{Value, json};
+use usher_tests::chat::{Chat, accepted, by_role, contents};
+use usher_tests::client::{Client, Refusal};
+use usher_tests::server::Server;
+
+fn replayed(id: &str) -> (String, String) {
+    (id.to_owned(), "replayed".to_owned())
+}
+
+/// Checks that every field of a replay is what the first answer had.
+fn same_but_outcome(first: &Value, replay: &Value) {
+    let mut expected = first.clone();
+    expected["admission"]["outcome"] = json!("replayed");
+    assert_eq!(replay, &expected);
+}
+
+#[tokio::test]
+async fn c003_a_reply_that_was_lost_is_given_again() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.subscribe(&chat).await;
+    for round in 0..20 {
+        let (id, text) = (format!("k{round}"), format!("text {round}"));
+        let mut link = Client::connect(&server).await;
+        link.send("message.queue.add", chat.prompt(&id, &text)).await.unwrap();
+        link.cut();
+        // What was received whole stands, though nobody is left to hear the answer.
+        client.until(&chat, |_, queue| queue["count"] == round + 1).await;
+        let (entry, outcome) = accepted(&client.add(&chat, &id, &text).await);
+        assert_eq!(outcome, "replayed");
+        assert_eq!(client.entries(&chat).await[round]["id"], json!(entry));
+    }
+    assert_eq!(client.entries(&chat).await.len(), 20);
+}
+
+#[tokio::test]
+async fn c001_a_late_first_reply_and_its_retry_are_the_same_admission() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    let first = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
+    let retry = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
+    let retry = client.answer(&retry).await.unwrap();
+    let first = client.answer(&first).await.unwrap();
+    assert_eq!(accepted(&first).1, "admitted");
+    same_but_outcome(&first.unwrap(), &retry.unwrap());
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+}
+
+#[tokio::test]
+async fn a_replay_changes_nothing() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    let first = client.add(&chat, "k1", "A").await.unwrap();
+    client.admit(&chat, "k2", "B").await;
+    client.subscribe(&chat).await;
+    let before = client.queue(&chat).await;
+    for _ in 0..3 {
+        let replay = client.add(&chat, "k1", "A").await.unwrap();
+        same_but_outcome(&first, &replay);
+    }
+    assert_eq!(client.queue(&chat).await, before);
+}
+
+#[tokio::test]
+async fn an_entry_that_was_removed_or_cleared_stays_accepted() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    let first = client.add(&chat, "k1", "A").await.unwrap();
+    let second = client.add(&chat, "k2", "B").await.unwrap();
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": first["id"]}))).await;
+    same_but_outcome(&first, &client.add(&chat, "k1", "A").await.unwrap());
+    client.ok("message.queue.cancel", chat.identity()).await;
+    same_but_outcome(&second, &client.add(&chat, "k2", "B").await.unwrap());
+    assert_eq!(client.entries(&chat).await, Vec::<Value>::new());
+    let conflict = Refusal::new("queue_id_conflict", json!({}));
+    assert_eq!(client.add(&chat, "k1", "other").await, Err(conflict));
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_dispatched_stays_accepted_and_runs_once() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    let entry = client.admit(&chat, "k1", "A").await;
+    client.until_settled(&chat).await;
+    assert_eq!(accepted(&client.add(&chat, "k1", "A").await), replayed(&entry));
+    client.until_settled(&chat).await;
+    let transcript = client.transcript(&chat).await;
+    assert_eq!(contents(&transcript), ["A", "You said: A"]);
+    assert_eq!(transcript[0]["metadata"]["queue_admission_ids"], json!(["k1"]));
+}
+
+#[tokio::test]
+async fn a_prompt_of_a_running_turn_is_replayed_and_not_queued_again() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    let text = "/demo say working; hang";
+    let entry = client.admit(&chat, "k1", text).await;
+    client.until_running(&chat).await;
+    assert_eq!(accepted(&client.add(&chat, "k1", text).await), replayed(&entry));
+    assert_eq!(client.queue(&chat).await["count"], 0);
+}
+
+#[tokio::test]
+async fn a_restart_forgets_nothing() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    let dispatched = client.add(&chat, "k1", "A").await.unwrap();
+    client.until_settled(&chat).await;
+    client.set_auto_run(&chat, false).await;
+    let waiting = client.add(&chat, "k2", "B").await.unwrap();
+    let removed = client.add(&chat, "k3", "C").await.unwrap();
+    client.ok("message.queue.remove", chat.with(json!({"entry_id": removed["id"]}))).await;
+    let queue = client.queue(&chat).await;
+    let transcript = client.transcript(&chat).await;
+    let session = client.session(&chat).await;
+
+    let (status, launch) = server.terminate();
+    assert_eq!(status.code(), Some(0));
+    for server in [launch.start(), launch_again_after_kill(&launch)] {
+        let mut client = Client::connect(&server).await;
+        let mut queue_now = client.queue(&chat).await;
+        queue_now["event_seq"] = queue["event_seq"].clone();
+        assert_eq!(queue_now, queue);
+        assert_eq!(client.transcript(&chat).await, transcript);
+        assert_eq!(client.session(&chat).await, session);
+        same_but_outcome(&dispatched, &client.add(&chat, "k1", "A").await.unwrap());
+        same_but_outcome(&waiting, &client.add(&chat, "k2", "B").await.unwrap());
+        same_but_outcome(&removed, &client.add(&chat, "k3", "C").await.unwrap());
+        assert_eq!(contents(&client.entries(&chat).await), ["B"]);
+        server.kill();
+    }
+
+    fn launch_again_after_kill(launch: &usher_tests::server::Launch) -> Server {
+        launch.start().kill().start()
+    }
+}
+
+#[tokio::test]
+async fn c021_a_prompt_sent_while_a_cancel_settles_is_there_once() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    for round in 0..25 {
+        client.set_auto_run(&chat, true).await;
+        client.admit(&chat, &format!("turn-{round}"), "/demo hang").await;
+        client.until_running(&chat).await;
+        let id = format!("k{round}");
+        let cancel = client.send("turn.cancel", chat.identity()).await.unwrap();
+        let first = other.send("message.queue.add", chat.prompt(&id, &id)).await.unwrap();
+        let mut outcomes = vec![accepted(&client.add(&chat, &id, &id).await)];
+        outcomes.push(accepted(&other.answer(&first).await.unwrap()));
+        assert_eq!(outcomes[0].0, outcomes[1].0, "round {round}");
+        assert!(client.answer(&cancel).await.unwrap().is_ok());
+        client.until(&chat, |session, _| session["state"] == "idle").await;
+        client.set_auto_run(&chat, true).await;
+        client.until(&chat, |_, queue| queue["count"] == 0).await;
+        client.until_settled(&chat).await;
+    }
+    let prompts = by_role(&client.transcript(&chat).await, "user");
+    let mut expected = Vec::new();
+    for round in 0..25 {
+        expected.extend(["/demo hang".to_owned(), format!("k{round}")]);
+    }
+    assert_eq!(contents(&prompts), expected);
+}

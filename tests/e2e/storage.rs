@@ -1,0 +1,160 @@
+//! The files of a server: one process at a time, and never damaged by us.
+
+use std::fs;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+use serde_json::json;
+use usher_tests::chat::{Chat, accepted, contents};
+use usher_tests::client::Client;
+use usher_tests::server::{Launch, Server};
+
+/// Returns the path of the one database file.
+fn database(launch: &Launch) -> std::path::PathBuf {
+    let mut found = Vec::new();
+    for file in fs::read_dir(launch.data_dir()).unwrap() {
+        let path = file.unwrap().path();
+        let start = fs::read(&path).unwrap_or_default();
+        if start.starts_with(b"SQLite format 3\0") {
+            found.push(path);
+        }
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_same_directory_does_not_start_and_the_first_goes_on() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let log_before = server.log().len();
+    let failed = server.launch().try_start().err().unwrap();
+    assert!(!failed.status.success());
+    assert!(failed.log.len() > log_before, "it says why");
+    client.ok("ping", json!({})).await;
+}
+
+#[tokio::test]
+async fn only_its_user_may_read_the_data_and_the_socket() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::start();
+    let mode = |path: std::path::PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let data = server.launch().data_dir();
+    assert_eq!(mode(data.clone()), 0o700);
+    assert_eq!(mode(data.join("token")), 0o600);
+    assert_eq!(mode(database(server.launch())), 0o600);
+    assert_eq!(mode(server.launch().socket()), 0o600);
+}
+
+#[tokio::test]
+async fn c127_another_writer_delays_an_admission_and_never_fails_it() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.admit(&chat, "k1", "A").await;
+    let mut other = Connection::open(database(server.launch())).unwrap();
+    other.busy_timeout(Duration::from_secs(30)).unwrap();
+    let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let waiting = client.send("message.queue.add", chat.prompt("k2", "B")).await.unwrap();
+    // The lock is held until the server has the request: a later one is answered from it.
+    client.ok("ping", json!({})).await;
+    lock.rollback().unwrap();
+    assert_eq!(accepted(&client.answer(&waiting).await.unwrap()).1, "admitted");
+    assert_eq!(contents(&client.entries(&chat).await), ["A", "B"]);
+}
+
+#[tokio::test]
+async fn c130_the_log_is_written_ahead_and_the_file_keeps_that() {
+    let server = Server::start();
+    let path = database(server.launch());
+    let connection = Connection::open(&path).unwrap();
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+    drop(connection);
+    drop(server);
+}
+
+#[tokio::test]
+async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone() {
+    let launch = Launch::new();
+    launch.start().terminate();
+    let path = database(&launch);
+    let good = fs::read(&path).unwrap();
+
+    let mut newer = Connection::open(&path).unwrap();
+    let version: i64 = newer.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    let later = newer.transaction().unwrap();
+    later.pragma_update(None, "user_version", version + 1_000).unwrap();
+    later.commit().unwrap();
+    newer.close().unwrap();
+    let newer = fs::read(&path).unwrap();
+
+    let garbage = b"this is no database at all, but somebody's only copy of something".repeat(100);
+    let mut damaged = good.clone();
+    damaged[..16].fill(b'x');
+    for (what, bytes) in [("garbage", &garbage), ("damaged", &damaged), ("newer", &newer)] {
+        for extra in ["-wal", "-shm"] {
+            let mut name = path.clone().into_os_string();
+            name.push(extra);
+            let _ = fs::remove_file(name);
+        }
+        fs::write(&path, bytes).unwrap();
+        let failed = launch.try_start().err().unwrap_or_else(|| panic!("{what} was accepted"));
+        assert!(!failed.status.success(), "{what}");
+        assert!(
+            failed.log.contains("usher.db") || failed.log.contains("database"),
+            "{what}: {}",
+            failed.log
+        );
+        assert!(fs::read(&path).unwrap() == *bytes, "{what} was changed");
+    }
+    fs::write(&path, &good).unwrap();
+    launch.start();
+}
+
+#[tokio::test]
+async fn c132_starting_again_and_again_changes_nothing() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.admit(&chat, "k1", "A").await;
+    let mut launch = server.kill();
+    for _ in 0..3 {
+        launch = launch.start().kill();
+    }
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+    assert_eq!(client.queue(&chat).await["auto_run"], false);
+}
+
+#[tokio::test]
+async fn term_finishes_closes_and_leaves_nothing_on_stdout_but_the_first_line() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.admit(&chat, "k1", "A").await;
+    let listening = server.listening().clone();
+    assert_eq!(listening["version"], env!("CARGO_PKG_VERSION"));
+    let socket = server.launch().socket();
+    assert_eq!(listening["urls"].as_array().unwrap().len(), 2);
+    assert!(
+        listening["urls"]
+            .as_array()
+            .unwrap()
+            .contains(&json!(format!("unix:{}", socket.display())))
+    );
+
+    server.signal(rustix::process::Signal::TERM);
+    let draining = client.notified("server.draining", |_| true).await;
+    assert!(draining["reconnect_after_ms"].is_u64());
+    assert_eq!(client.closed().await.code, Some(1001));
+    let (status, launch) = server.ended();
+    assert_eq!(status.code(), Some(0));
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+}

@@ -1,0 +1,580 @@
+//! When the next prompt runs, in which order, and what stops the queue.
+
+use serde_json::{Value, json};
+use usher_tests::chat::{Chat, by_role, contents, string};
+use usher_tests::client::{Client, Refusal};
+use usher_tests::server::{Launch, Server};
+
+struct Scene {
+    server: Server,
+    client: Client,
+    chat: Chat,
+}
+
+impl Scene {
+    /// A subscribed session, auto-run on.
+    async fn new() -> Self {
+        Self::on(Server::start()).await
+    }
+
+    async fn on(server: Server) -> Self {
+        let mut client = Client::connect(&server).await;
+        let chat = Chat::create(&mut client).await;
+        client.subscribe(&chat).await;
+        Self { server, client, chat }
+    }
+
+    async fn admit(&mut self, text: &str) -> String {
+        self.client.admit(&self.chat, text, text).await
+    }
+
+    async fn running(&mut self, text: &str) {
+        self.admit(text).await;
+        self.client.until_running(&self.chat).await;
+    }
+
+    async fn settled(&mut self) -> Value {
+        self.client.until_settled(&self.chat).await
+    }
+
+    async fn waiting(&mut self) -> Vec<String> {
+        let entries = self.client.entries(&self.chat).await;
+        contents(&entries).into_iter().map(str::to_owned).collect()
+    }
+
+    async fn prompts(&mut self) -> Vec<String> {
+        let prompts = by_role(&self.client.transcript(&self.chat).await, "user");
+        contents(&prompts).into_iter().map(str::to_owned).collect()
+    }
+
+    async fn auto_run(&mut self) -> (Value, Value) {
+        let queue = self.client.queue(&self.chat).await;
+        (queue["auto_run"].clone(), queue["auto_run_reason"].clone())
+    }
+
+    async fn cancel(&mut self) -> Value {
+        self.client.ok("turn.cancel", self.chat.identity()).await
+    }
+
+    async fn last_notice(&mut self) -> (Value, String) {
+        let transcript = self.client.transcript(&self.chat).await;
+        let last = by_role(&transcript, "system").pop().expect("something is reported");
+        (last["metadata"]["notice"].clone(), string(&last["content"]))
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_and_streams_to_subscribers() {
+    let mut scene = Scene::new().await;
+    scene.admit("hello").await;
+    let started = scene.client.notified("turn.started", |_| true).await;
+    let mut streamed = String::new();
+    let ended = loop {
+        let (action, event) = scene.client.notification().await;
+        assert_eq!(event["session_id"], json!(scene.chat.session_id), "{action}");
+        match action.as_str() {
+            "transcript.message" if event["role"] == "agent" => {
+                streamed = string(&event["content"]);
+            }
+            "transcript.delta" => {
+                let offset = usize::try_from(event["offset"].as_u64().unwrap()).unwrap();
+                streamed.truncate(offset);
+                assert_eq!(streamed.len(), offset, "a gap in the stream");
+                streamed.push_str(event["text"].as_str().unwrap());
+            }
+            "turn.ended" => break event,
+            _ => {}
+        }
+    };
+    assert_eq!(streamed, "You said: hello");
+    assert_eq!(ended["turn_id"], started["turn_id"]);
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"], &ended["text"]),
+        (&json!("completed"), &Value::Null, &Value::Null)
+    );
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    assert_eq!(contents(&transcript), ["hello", "You said: hello"]);
+    let seqs: Vec<_> = transcript.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, [1, 2]);
+    for message in &transcript {
+        assert_eq!(message["status"], "complete");
+        assert_eq!(message["turn_id"], started["turn_id"]);
+        assert_eq!(message["session_incarnation_id"], json!(scene.chat.incarnation_id));
+    }
+}
+
+#[tokio::test]
+async fn prompts_sent_while_a_turn_runs_wait_and_run_in_order() {
+    let mut scene = Scene::new().await;
+    scene.running("/demo say busy; hang").await;
+    for text in ["A", "B", "C"] {
+        scene.admit(text).await;
+    }
+    assert_eq!(scene.waiting().await, ["A", "B", "C"]);
+    scene.cancel().await;
+    scene.settled().await;
+    scene.client.set_auto_run(&scene.chat, true).await;
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["/demo say busy; hang", "A", "B", "C"]);
+}
+
+#[tokio::test]
+async fn c068_the_next_prompt_starts_when_the_turn_ends_without_anybodys_help() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo sleep 300ms; say one").await;
+    scene.admit("two").await;
+    scene.admit("three").await;
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    assert_eq!(
+        contents(&transcript),
+        ["/demo sleep 300ms; say one", "one", "two", "You said: two", "three", "You said: three"]
+    );
+}
+
+#[tokio::test]
+async fn auto_run_off_starts_nothing_and_on_starts_the_head_at_once() {
+    let mut scene = Scene::new().await;
+    let off = scene.client.set_auto_run(&scene.chat, false).await;
+    let id = json!(scene.chat.session_id);
+    assert_eq!(off, json!({"session_id": id, "auto_run": false, "dispatched": false}));
+    scene.admit("A").await;
+    scene.admit("B").await;
+    assert_eq!(scene.client.session(&scene.chat).await["state"], "idle");
+    assert_eq!(scene.auto_run().await, (json!(false), json!("user")));
+    let on = scene.client.set_auto_run(&scene.chat, true).await;
+    assert_eq!(on, json!({"session_id": id, "auto_run": true, "dispatched": true}));
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["A", "B"]);
+    let on = scene.client.set_auto_run(&scene.chat, true).await;
+    assert_eq!(on, json!({"session_id": id, "auto_run": true, "dispatched": false}));
+    assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
+}
+
+#[tokio::test]
+async fn auto_run_off_never_touches_the_running_turn() {
+    let mut scene = Scene::new().await;
+    scene.running("/demo sleep 300ms; say done").await;
+    scene.admit("next").await;
+    scene.client.set_auto_run(&scene.chat, false).await;
+    scene.settled().await;
+    assert_eq!(scene.waiting().await, ["next"]);
+    let transcript = scene.client.transcript(&scene.chat).await;
+    assert_eq!(contents(&transcript), ["/demo sleep 300ms; say done", "done"]);
+}
+
+#[tokio::test]
+async fn auto_run_is_remembered_over_restarts() {
+    let mut scene = Scene::new().await;
+    scene.client.set_auto_run(&scene.chat, false).await;
+    scene.admit("A").await;
+    let server = scene.server.kill().start();
+    let mut client = Client::connect(&server).await;
+    let queue = client.queue(&scene.chat).await;
+    assert_eq!((&queue["auto_run"], &queue["auto_run_reason"]), (&json!(false), &json!("user")));
+    assert_eq!(contents(&client.entries(&scene.chat).await), ["A"]);
+    assert_eq!(client.transcript(&scene.chat).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn drain_starts_the_head_and_switches_auto_run_on() {
+    let mut scene = Scene::new().await;
+    let id = json!(scene.chat.session_id);
+    scene.client.set_auto_run(&scene.chat, false).await;
+    let identity = scene.chat.identity();
+    let empty = scene.client.ok("message.queue.drain", identity.clone()).await;
+    assert_eq!(empty, json!({"session_id": id, "drained": false}));
+
+    scene.client.set_auto_run(&scene.chat, false).await;
+    scene.admit("/demo say A; hang").await;
+    scene.admit("B").await;
+    let drained = scene.client.ok("message.queue.drain", identity.clone()).await;
+    assert_eq!(drained, json!({"session_id": id, "drained": true}));
+    scene.client.until_running(&scene.chat).await;
+    assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
+    let busy = scene.client.request("message.queue.drain", identity).await;
+    assert_eq!(busy, Err(Refusal::new("session_busy", json!({}))));
+    assert_eq!(scene.waiting().await, ["B"]);
+}
+
+#[tokio::test]
+async fn c065_a_cancel_keeps_the_answer_so_far_and_parks_what_waits() {
+    let mut scene = Scene::new().await;
+    let text = "/demo say so far; hang";
+    scene.running(text).await;
+    scene.admit("B").await;
+    scene.admit("C").await;
+    scene.client.notified("transcript.message", |message| message["role"] == "agent").await;
+    assert_eq!(scene.cancel().await, json!({"cancelled": true}));
+    let ended = scene.client.notified("turn.ended", |_| true).await;
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("cancelled"), &Value::Null));
+    scene.settled().await;
+    assert_eq!(scene.auto_run().await, (json!(false), json!("cancelled")));
+    assert_eq!(scene.waiting().await, ["B", "C"]);
+    assert_eq!(scene.last_notice().await.0, "turn_cancelled");
+    let answers = by_role(&scene.client.transcript(&scene.chat).await, "agent");
+    assert_eq!(contents(&answers), ["so far"]);
+    assert_eq!(answers[0]["status"], "interrupted");
+    assert_eq!(scene.cancel().await, json!({"cancelled": false}));
+
+    // Parked for as long as it takes, restart included; then everything still works.
+    let server = scene.server.kill().start();
+    let mut client = Client::connect(&server).await;
+    client.subscribe(&scene.chat).await;
+    let queue = client.queue(&scene.chat).await;
+    assert_eq!(
+        (&queue["auto_run"], &queue["auto_run_reason"]),
+        (&json!(false), &json!("cancelled"))
+    );
+    let first = client.entries(&scene.chat).await[0]["id"].clone();
+    client.ok("message.queue.remove", scene.chat.with(json!({"entry_id": first}))).await;
+    client.ok("message.queue.drain", scene.chat.identity()).await;
+    client.until_settled(&scene.chat).await;
+    let prompts = by_role(&client.transcript(&scene.chat).await, "user");
+    assert_eq!(contents(&prompts), [text, "C"]);
+}
+
+#[tokio::test]
+async fn a_cancel_with_nothing_waiting_leaves_auto_run_on() {
+    let mut scene = Scene::new().await;
+    scene.running("/demo hang").await;
+    scene.cancel().await;
+    scene.settled().await;
+    assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
+    scene.admit("next").await;
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["/demo hang", "next"]);
+}
+
+#[tokio::test]
+async fn a_cancel_of_another_turn_than_the_running_one_is_refused() {
+    let mut scene = Scene::new().await;
+    scene.admit("first").await;
+    let first = scene.client.notified("turn.started", |_| true).await["turn_id"].clone();
+    scene.settled().await;
+    scene.running("/demo hang").await;
+    let running = scene.client.session(&scene.chat).await["turn"]["id"].clone();
+    let wrong = scene.chat.with(json!({"expected_turn_id": first}));
+    let refused = scene.client.request("turn.cancel", wrong).await;
+    assert_eq!(refused, Err(Refusal::new("turn_changed", json!({"turn_id": running}))));
+    let right = scene.chat.with(json!({"expected_turn_id": running}));
+    assert_eq!(scene.client.ok("turn.cancel", right).await, json!({"cancelled": true}));
+    scene.settled().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_a_cancel_is_ended_by_force_and_the_next_prompt_runs() {
+    let launch = Launch::new().config("cancel_grace = \"100ms\"\n");
+    let mut scene = Scene::on(launch.start()).await;
+    scene.running("/demo deaf").await;
+    scene.admit("next").await;
+    scene.cancel().await;
+    let ended = scene.client.notified("turn.ended", |_| true).await;
+    assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("cancelled"), &json!("forced")));
+    scene.client.set_auto_run(&scene.chat, true).await;
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["/demo deaf", "next"]);
+}
+
+#[tokio::test]
+async fn c077_a_failed_turn_parks_the_queue_and_shows_why() {
+    let mut scene = Scene::new().await;
+    for (text, outcome, reason, parked, notice, words) in [
+        ("/demo say a; fail no luck", "failed", "error", "failed", "turn_failed", "no luck"),
+        ("/demo say b; crash", "failed", "agent_exit", "failed", "turn_failed", ""),
+        ("/demo refuse", "completed", "refused", "refused", "turn_refused", ""),
+    ] {
+        scene.client.set_auto_run(&scene.chat, false).await;
+        scene.admit(text).await;
+        let next = format!("after {text}");
+        scene.admit(&next).await;
+        scene.client.set_auto_run(&scene.chat, true).await;
+        let ended = scene.client.notified("turn.ended", |_| true).await;
+        assert_eq!(
+            (&ended["outcome"], &ended["reason"]),
+            (&json!(outcome), &json!(reason)),
+            "{text}"
+        );
+        scene.settled().await;
+        assert_eq!(scene.auto_run().await, (json!(false), json!(parked)), "{text}");
+        assert_eq!(scene.waiting().await, [next.as_str()]);
+        assert_eq!(scene.last_notice().await, (json!(notice), words.to_owned()), "{text}");
+        scene.client.set_auto_run(&scene.chat, true).await;
+        scene.settled().await;
+        assert_eq!(scene.prompts().await.last(), Some(&next));
+    }
+    let answers = by_role(&scene.client.transcript(&scene.chat).await, "agent");
+    assert_eq!(contents(&answers)[0], "a");
+    assert!(contents(&answers).contains(&"b"), "what was said before the crash is kept");
+}
+
+#[tokio::test]
+async fn a_failed_prompt_runs_again_or_is_dropped_only_when_asked() {
+    let mut scene = Scene::new().await;
+    let text = "/demo fail no luck";
+    scene.admit(text).await;
+    let turn = scene.client.notified("turn.ended", |_| true).await["turn_id"].clone();
+    scene.settled().await;
+    let resolve =
+        |turn: &Value, how: &str| scene.chat.with(json!({"turn_id": turn, "resolution": how}));
+    let resend = resolve(&turn, "resend");
+    let drop_it = resolve(&turn, "drop");
+    let answer = scene.client.ok("turn.resolve", resend.clone()).await;
+    assert_eq!(answer, json!({"turn_id": turn}));
+    let second = scene.client.notified("turn.ended", |_| true).await;
+    assert_eq!(second["outcome"], "failed");
+    assert_ne!(second["turn_id"], turn);
+    scene.client.until(&scene.chat, |session, _| session["state"] == "idle").await;
+    // The same message, not a second one; and what is resolved stays resolved.
+    assert_eq!(scene.prompts().await, [text]);
+    for again in [resend, drop_it] {
+        let refused = scene.client.request("turn.resolve", again).await.unwrap_err();
+        assert_eq!(refused.code, "turn_changed");
+    }
+    let drop_second = scene.chat.with(json!({"turn_id": second["turn_id"], "resolution": "drop"}));
+    scene.client.ok("turn.resolve", drop_second).await;
+    let prompts = by_role(&scene.client.transcript(&scene.chat).await, "user");
+    assert_eq!(prompts.len(), 1);
+    assert_eq!(prompts[0]["metadata"]["resolution"], "drop");
+    assert_eq!(prompts[0]["status"], "failed");
+}
+
+#[tokio::test]
+async fn a_turn_that_a_crash_interrupts_is_shown_and_nothing_is_sent_again() {
+    let mut scene = Scene::new().await;
+    let text = "/demo say half; hang";
+    scene.running(text).await;
+    scene.admit("next").await;
+    let turn = scene.client.session(&scene.chat).await["turn"]["id"].clone();
+    let server = scene.server.kill().start();
+    let mut client = Client::connect(&server).await;
+    client.subscribe(&scene.chat).await;
+    let session = client.session(&scene.chat).await;
+    assert_eq!((&session["state"], &session["turn"]), (&json!("idle"), &Value::Null));
+    let queue = client.queue(&scene.chat).await;
+    assert_eq!(
+        (&queue["auto_run"], &queue["auto_run_reason"]),
+        (&json!(false), &json!("interrupted"))
+    );
+    assert_eq!(contents(&client.entries(&scene.chat).await), ["next"]);
+    let transcript = client.transcript(&scene.chat).await;
+    let prompts = by_role(&transcript, "user");
+    assert_eq!(contents(&prompts), [text]);
+    assert_eq!(prompts[0]["status"], "interrupted");
+    let notices = by_role(&transcript, "system");
+    assert_eq!(notices.len(), 1);
+    assert_eq!(notices[0]["metadata"]["notice"], "turn_interrupted");
+
+    let drop_it = scene.chat.with(json!({"turn_id": turn, "resolution": "drop"}));
+    client.ok("turn.resolve", drop_it).await;
+    assert_eq!(client.queue(&scene.chat).await["auto_run"], false, "resolving leaves it alone");
+    client.set_auto_run(&scene.chat, true).await;
+    client.until_settled(&scene.chat).await;
+    let prompts = by_role(&client.transcript(&scene.chat).await, "user");
+    assert_eq!(contents(&prompts), [text, "next"]);
+}
+
+#[tokio::test]
+async fn c071_a_queued_prompt_never_answers_a_question() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo ask; say went on").await;
+    let asked = scene.client.notified("permission.requested", |_| true).await;
+    let kinds: Vec<_> =
+        asked["options"].as_array().unwrap().iter().map(|option| string(&option["kind"])).collect();
+    assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
+    scene.admit("y").await;
+    let session = scene.client.session(&scene.chat).await;
+    assert_eq!(session["state"], "awaiting_permission");
+    assert_eq!(session["permission"]["request_id"], asked["request_id"]);
+    assert_eq!(scene.waiting().await, ["y"]);
+    let drain = scene.client.request("message.queue.drain", scene.chat.identity()).await;
+    assert_eq!(drain, Err(Refusal::new("session_not_promptable", json!({}))));
+
+    let answer = |option: &str| {
+        scene.chat.with(json!({"request_id": asked["request_id"], "option_id": option}))
+    };
+    let (unknown, reject) = (answer("maybe"), answer("no"));
+    let refused = scene.client.request("permission.respond", unknown).await.unwrap_err();
+    assert_eq!(
+        (refused.code.as_str(), &refused.details["field"]),
+        ("validation", &json!("option_id"))
+    );
+    let answered = scene.client.ok("permission.respond", reject.clone()).await;
+    assert_eq!(answered, json!({"request_id": asked["request_id"]}));
+    let late = scene.client.request("permission.respond", reject).await;
+    assert_eq!(late, Err(Refusal::new("permission_closed", json!({}))));
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    assert_eq!(
+        contents(&transcript),
+        ["/demo ask; say went on", "You chose: Reject\nwent on", "y", "You said: y"]
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_closes_an_open_question() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo ask; say never").await;
+    let asked = scene.client.notified("permission.requested", |_| true).await;
+    scene.cancel().await;
+    let resolved = scene.client.notified("permission.resolved", |_| true).await;
+    assert_eq!(
+        (&resolved["request_id"], &resolved["option_id"], &resolved["reason"]),
+        (&asked["request_id"], &Value::Null, &json!("cancelled"))
+    );
+    scene.settled().await;
+    let session = scene.client.session(&scene.chat).await;
+    assert_eq!((&session["state"], &session["permission"]), (&json!("idle"), &Value::Null));
+}
+
+#[tokio::test]
+async fn c067_a_parked_head_runs_before_what_comes_later() {
+    let mut scene = Scene::new().await;
+    scene.running("/demo hang").await;
+    scene.admit("B").await;
+    scene.cancel().await;
+    scene.settled().await;
+    scene.admit("D").await;
+    assert_eq!(scene.waiting().await, ["B", "D"]);
+    scene.client.set_auto_run(&scene.chat, true).await;
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["/demo hang", "B", "D"]);
+}
+
+#[tokio::test]
+async fn c070_a_pause_between_tool_calls_is_not_the_end_of_a_turn() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo tool a 1; sleep 50ms; tool b 2; sleep 50ms; say done").await;
+    scene.admit("B").await;
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    let roles: Vec<String> = transcript.iter().map(|message| string(&message["role"])).collect();
+    assert_eq!(roles, ["user", "tool", "tool", "agent", "user", "agent"]);
+    assert_eq!(transcript[1]["metadata"]["tool"], "a");
+    assert_eq!(contents(&transcript)[1..4], ["1", "2", "done"]);
+}
+
+#[tokio::test]
+async fn c073_the_queue_runs_while_nobody_is_connected() {
+    let scene = Scene::new().await;
+    let Scene { server, mut client, chat } = scene;
+    client.admit(&chat, "A", "/demo sleep 200ms; say A").await;
+    client.admit(&chat, "B", "B").await;
+    client.admit(&chat, "C", "C").await;
+    client.cut();
+    let mut client = Client::connect(&server).await;
+    client.subscribe(&chat).await;
+    client.until_settled(&chat).await;
+    assert_eq!(
+        contents(&client.transcript(&chat).await),
+        ["/demo sleep 200ms; say A", "A", "B", "You said: B", "C", "You said: C"]
+    );
+}
+
+#[tokio::test]
+async fn c004_a_prompt_sent_as_a_turn_ends_runs_exactly_once() {
+    const ROUNDS: usize = 150;
+    let mut scene = Scene::new().await;
+    let mut expected = Vec::new();
+    for round in 0..ROUNDS {
+        // The second one meets the end of the first one's turn at any of its points.
+        for text in [format!("a{round}"), format!("b{round}")] {
+            scene.admit(&text).await;
+            expected.push(text);
+        }
+        if round % 10 == 9 {
+            scene.settled().await;
+        }
+    }
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, expected);
+}
+
+#[tokio::test]
+async fn late_text_goes_to_its_own_turn_and_never_to_the_next() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo say a; late psst").await;
+    scene.admit("b").await;
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    let answers_of = |prompt: &str| {
+        let turn = transcript.iter().find(|m| m["content"] == prompt).unwrap()["turn_id"].clone();
+        let of_turn = transcript.iter().filter(|m| m["turn_id"] == turn && m["role"] == "agent");
+        of_turn.map(|message| string(&message["content"])).collect::<String>()
+    };
+    assert_eq!(answers_of("b"), "You said: b");
+    assert!(["a", "apsst"].contains(&answers_of("/demo say a; late psst").as_str()));
+}
+
+#[tokio::test]
+async fn thoughts_tools_and_plans_are_kept_in_order() {
+    let mut scene = Scene::new().await;
+    scene.admit("/demo think hm; say a; tool grep 3 hits; plan A|B; say b").await;
+    scene.settled().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    let seen: Vec<(String, String)> = transcript[1..]
+        .iter()
+        .map(|message| (string(&message["role"]), string(&message["content"])))
+        .collect();
+    let expected =
+        [("thought", "hm"), ("agent", "a"), ("tool", "3 hits"), ("plan", "A\nB"), ("agent", "\nb")]
+            .map(|(role, content)| (role.to_owned(), content.to_owned()));
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn every_subscriber_sees_every_event_in_sequence() {
+    let mut scene = Scene::new().await;
+    let mut second = Client::connect(&scene.server).await;
+    let snapshot = second.subscribe(&scene.chat).await;
+    let mut next = snapshot["event_seq"].as_u64().unwrap() + 1;
+    scene.admit("/demo stream 50 100; say end").await;
+    loop {
+        let (action, event) = second.notification().await;
+        if action == "task.changed" {
+            continue;
+        }
+        let first = event.get("first_event_seq").unwrap_or(&event["event_seq"]);
+        assert_eq!(first.as_u64(), Some(next), "{action}");
+        assert_eq!(event["epoch"], snapshot["epoch"]);
+        next = event["event_seq"].as_u64().unwrap() + 1;
+        if action == "session.changed" && event["state"] == "idle" {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_resumes_after_the_events_it_has() {
+    let mut scene = Scene::new().await;
+    let mut second = Client::connect(&scene.server).await;
+    let snapshot = second.subscribe(&scene.chat).await;
+    second.cut();
+    scene.admit("hello").await;
+    scene.settled().await;
+
+    let mut second = Client::connect(&scene.server).await;
+    let request = json!({
+        "session_id": scene.chat.session_id,
+        "after_event_seq": snapshot["event_seq"],
+        "epoch": snapshot["epoch"],
+    });
+    let resumed = second.ok("session.subscribe", request).await;
+    if resumed["resumed"] == true {
+        assert_eq!((&resumed["queue"], &resumed["messages"]), (&Value::Null, &Value::Null));
+        let ended = second.notified("turn.ended", |_| true).await;
+        assert_eq!(ended["outcome"], "completed");
+    } else {
+        assert_eq!(contents(resumed["messages"].as_array().unwrap()), ["hello", "You said: hello"]);
+    }
+    // Of another epoch there is nothing to resume.
+    let stale = json!({
+        "session_id": scene.chat.session_id,
+        "after_event_seq": 1,
+        "epoch": "01890a5d-ac96-774b-bcce-b302099a8057",
+    });
+    let fresh = second.ok("session.subscribe", stale).await;
+    assert_eq!(fresh["resumed"], false);
+    assert_eq!(contents(fresh["messages"].as_array().unwrap()), ["hello", "You said: hello"]);
+}
