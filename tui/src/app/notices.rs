@@ -4,9 +4,9 @@ use usher_shared::client::{Delivery, DeliveryState, LinkState};
 use usher_shared::id::AdmissionId;
 
 use super::ask::Ask;
+use super::message_rows::{Row, RowKind};
 use super::permission::CardFocus;
 use super::state::{Focus, State};
-use super::transcript::{Row, RowKind};
 use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
 use crate::view::clean::Clean;

@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use super::composer::Layout;
+use super::message_rows::Row;
 use super::state::{Focus, State};
-use super::transcript::Row;
 use crate::view::queue::auto_run_row;
 
 /// Below this many columns and rows nothing useful fits.

@@ -73,7 +73,12 @@ pub struct State {
     pub(crate) size: (u16, u16),
     pub(crate) attention: Attention,
     pub(crate) focus: Focus,
+    /// The draft of the open session, or the first one's while none is open yet.
     pub(crate) composer: Composer,
+    /// Whose draft that is.
+    pub(crate) composer_of: Option<SessionId>,
+    /// The drafts of the other sessions.
+    pub(crate) put_away: BTreeMap<SessionId, Composer>,
     pub(crate) queue: QueuePanel,
     pub(crate) transcript: Transcript,
     pub(crate) permission: Card,
@@ -101,6 +106,8 @@ impl State {
             attention: Attention::Here,
             focus: Focus::default(),
             composer: Composer::default(),
+            composer_of: None,
+            put_away: BTreeMap::new(),
             queue: QueuePanel::default(),
             transcript: Transcript::default(),
             permission: Card::default(),

@@ -78,6 +78,23 @@ fn a_refused_session_opens_the_list_and_says_why() {
 }
 
 #[test]
+fn every_session_keeps_its_own_draft() {
+    let mut peer = Peer::new(80, 24);
+    peer.type_text("before any");
+    peer.connect();
+    assert_eq!(peer.draft(), "before any");
+    let first = peer.session.clone();
+    let second = session(&peer, 77, "docs");
+    peer.open(&second);
+    assert_eq!(peer.draft(), "");
+    peer.type_text("for docs");
+    peer.open(&first);
+    assert_eq!(peer.draft(), "before any");
+    peer.open(&second);
+    assert_eq!(peer.draft(), "for docs");
+}
+
+#[test]
 fn another_session_is_chosen_from_the_list() {
     let mut peer = Peer::online(80, 24);
     let other = session(&peer, 77, "docs");
