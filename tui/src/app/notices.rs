@@ -1,7 +1,6 @@
 //! What is said directly above the composer: questions, notices, prompts on their way.
 
 use usher_shared::client::{Delivery, DeliveryState, LinkState};
-use usher_shared::id::AdmissionId;
 
 use super::ask::Ask;
 use super::message_rows::{Row, RowKind};
@@ -15,6 +14,9 @@ use crate::view::wrap::wrap_line;
 /// Rows of one prompt's text.
 const CONTENT_ROWS_MAX: usize = 2;
 
+/// What can be done with a prompt that never left.
+const TAKE_BACK: &[(Command, &str)] = &[(Command::Back, "tui-do-take-back")];
+
 impl State {
     /// Returns the rows of everything that is to be said, the most urgent last.
     pub(crate) fn notice_rows(&self, columns: usize) -> Vec<Row> {
@@ -23,9 +25,8 @@ impl State {
             let text = self.localizer.error(error);
             push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
         }
-        let undecided = self.undecided().map(|delivery| delivery.admission_id.clone());
         for delivery in self.shown_deliveries() {
-            self.push_delivery(delivery, undecided.as_ref(), columns, &mut rows);
+            self.push_delivery(delivery, columns, &mut rows);
         }
         if let Some(toast) = &self.toast {
             push(RowKind::Notice, &Clean::line(&toast.text), columns, &mut rows);
@@ -36,21 +37,12 @@ impl State {
         rows
     }
 
-    fn push_delivery(
-        &self,
-        delivery: &Delivery,
-        undecided: Option<&AdmissionId>,
-        columns: usize,
-        rows: &mut Vec<Row>,
-    ) {
+    fn push_delivery(&self, delivery: &Delivery, columns: usize, rows: &mut Vec<Row>) {
         let (kind, state, choices): (_, _, &[(Command, &str)]) = match &delivery.state {
             DeliveryState::WaitingForLink => {
-                let can_take_back = self.composer.buffer().is_empty();
-                let choices: &[_] = &[(Command::Back, "tui-do-take-back")];
-                let choices = if can_take_back { choices } else { &[] };
-                (RowKind::Quiet, self.text("tui-delivery-waiting"), choices)
+                (RowKind::Quiet, self.text("tui-delivery-waiting"), TAKE_BACK)
             }
-            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), &[]),
+            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), TAKE_BACK),
             DeliveryState::AwaitingReply { .. } => {
                 (RowKind::Quiet, self.text("tui-delivery-sending"), &[])
             }
@@ -83,9 +75,10 @@ impl State {
         };
         push(kind, &state, columns, rows);
         self.push_content(&delivery.params.content, columns, rows);
-        // The keys act on the oldest one that waits for a decision.
-        let can_leave_yet = delivery.state == DeliveryState::WaitingForLink;
-        if can_leave_yet || undecided == Some(&delivery.admission_id) {
+        // Keys are shown on the prompt that they act on.
+        let acted_on = [self.undecided(), self.can_be_taken_back()];
+        let is_acted_on = |other: &&Delivery| other.admission_id == delivery.admission_id;
+        if acted_on.iter().flatten().any(is_acted_on) {
             rows.extend(self.key_rows(choices, columns));
         }
     }
@@ -132,6 +125,7 @@ impl State {
     /// Returns what the keys do that matter now, the most important first.
     pub(crate) fn hints(&self) -> Vec<(String, Clean)> {
         let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
+        let queues = runs || self.mirror().is_some_and(|mirror| !mirror.queue().auto_run);
         let pauses = self.mirror().is_none_or(|mirror| mirror.queue().auto_run);
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
@@ -147,7 +141,7 @@ impl State {
                 hint(
                     Context::Chat,
                     Command::Submit,
-                    if runs { "tui-hint-queue-it" } else { "tui-hint-send" },
+                    if queues { "tui-hint-queue-it" } else { "tui-hint-send" },
                 ),
                 hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
                 hint(Context::Chat, Command::Help, "tui-hint-help"),

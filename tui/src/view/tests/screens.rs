@@ -181,6 +181,17 @@ fn offline() {
 }
 
 #[test]
+fn offline_with_prompts_to_take_back() {
+    compare("offline-waiting", |peer| {
+        peer.connect();
+        peer.disconnect();
+        peer.send("one");
+        peer.send("two");
+        peer.pass(400);
+    });
+}
+
+#[test]
 fn wrong_token() {
     compare("unauthorized", |peer| {
         peer.refuse.push(("hello", refusal(ErrorCode::Unauthorized)));
