@@ -258,6 +258,17 @@ fn a_folded_paste_comes_back_folded_from_history() {
 }
 
 #[test]
+fn a_folded_paste_comes_back_folded_when_it_is_refused() {
+    let text = "log line\n".repeat(200);
+    let mut composer = Composer::default();
+    composer.paste(&text);
+    composer.take();
+    composer.bring_back(&text);
+    assert_eq!(composer.buffer().units().count(), 1);
+    assert_eq!(composer.buffer().text(), text);
+}
+
+#[test]
 fn up_and_down_keep_the_column_over_short_rows() {
     let mut composer = typed("abcdef\nx\nuvwxyz");
     apply(&mut composer, &[Edit::Left, Edit::Up, Edit::Up]);
