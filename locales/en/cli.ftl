@@ -74,3 +74,7 @@ cli-status = usher { $version } answers at { $address } for { $user }: { $tasks 
    *[other] { $queued } prompts wait
 }.
 cli-status-none = No server answers at { $address }.
+
+# Without a command
+cli-no-terminal = The chat needs a terminal. For scripts there is usher send.
+cli-terminal-failed = The terminal failed: { $reason }
