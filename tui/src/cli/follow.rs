@@ -204,7 +204,7 @@ async fn look(
             }
             if ended.is_none() {
                 // The message may be here before the news that its turn is open.
-                let found = client.call(&SessionGetParams { session_id }).await?;
+                let found = client.ask(&SessionGetParams { session_id }).await?;
                 if found.session.turn.is_some_and(|turn| turn.id == turn_id) {
                     return Ok(Next::Wait);
                 }
@@ -245,11 +245,11 @@ async fn find_out_of_sight(
     session_id: SessionId,
     id: &AdmissionId,
 ) -> Result<Next, Problem> {
-    let session: Session = client.call(&SessionGetParams { session_id }).await?.session;
+    let session: Session = client.ask(&SessionGetParams { session_id }).await?.session;
     let identity = session.identity();
-    let queue = client.call(&QueueGetParams { identity }).await?;
+    let queue = client.ask(&QueueGetParams { identity }).await?;
     let page = TranscriptPageParams { session_id, before_seq: None, after_seq: None, limit: None };
-    let page = client.call(&page).await?;
+    let page = client.ask(&page).await?;
     let visible = u64::try_from(queue.entries.len()).unwrap_or(u64::MAX);
     let has_reserved = queue.count > visible;
     let has_stubs = queue.entries.iter().any(|entry| matches!(entry, StatusEntry::Stub { .. }));
@@ -279,7 +279,7 @@ async fn read_ending(
             after_seq: Some(after_seq),
             limit: Some(PAGE_MESSAGES_MAX),
         };
-        let page = client.call(&page).await?;
+        let page = client.ask(&page).await?;
         let ours = page.messages.iter().filter(|m| m.turn_id == Some(turn_id));
         for message in ours {
             match message.role {
@@ -313,7 +313,7 @@ async fn whole_content(client: &mut Client, message: &Message) -> Result<Answer,
             offset: whole.text.len() as u64,
             length: READ_BYTES_MAX,
         };
-        let read = match client.call(&read).await {
+        let read = match client.ask(&read).await {
             Ok(read) => read,
             // A server without this action: what there is is better than nothing.
             Err(Problem::Rejected(_)) => return Ok(whole),
