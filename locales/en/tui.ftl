@@ -29,13 +29,12 @@ tui-welcome =
 
     Close this terminal whenever you like: the queue keeps running, and usher brings you back.
 tui-opening = Opening the session …
-tui-waiting-for-server = Waiting for the server. You can already write; it is sent once the server answers.
+tui-waiting-for-server = Waiting for the server. You can already write.
 tui-refused = The server does not accept this client.
 tui-more-below = more below { $key }
 tui-message-cut = The rest of this message is too long to show here.
 tui-resent = This prompt was run again.
 tui-dropped = This prompt was dropped.
-tui-unresolved-keys = { $again } run it again { $dot } { $drop } drop it
 tui-tool-runs = { $sign } running { $tool }
 tui-tool-silent = { $sign } ran { $tool }
 tui-tool-one-line = { $sign } ran { $tool }: { $line }
@@ -78,6 +77,7 @@ tui-queue-count-of = queue { $count }/{ $max }
 tui-queue-empty = Nothing waits in the queue.
 tui-queue-hidden = { $count } more
 tui-queue-edit = { $key } queue
+tui-queue-resume = { $key }, { $resume } resume
 tui-queue-stub = This prompt is too long to show here.
 tui-queue-editing = { $sign } { $name } is editing
 tui-queue-files = { $count ->
@@ -112,15 +112,18 @@ tui-no-session-yet = No session is open yet. Your text stays here.
 ## Prompts on their way
 
 tui-not-accepted-text-below = Not accepted: { $reason } Your text is below.
-tui-delivery-waiting = Waiting for a connection; it will be sent once. Esc takes it back:
+tui-delivery-waiting = Waiting for a connection; it will be sent once:
 tui-delivery-behind = Waiting behind the one before:
 tui-delivery-sending = Sending:
 tui-delivery-checking = The reply got lost; looking whether the server has it:
 tui-delivery-rejected = Not accepted: { $reason }
-tui-delivery-rejected-keys = { $again } take it back { $dot } { $new } send it again { $dot } { $drop } drop it
 tui-delivery-uncertain = Delivery uncertain: the server may have it.
-tui-delivery-uncertain-keys = { $again } check and resend safely { $dot } { $new } send as new (may run twice) { $dot } { $drop } drop it
-tui-delivery-unchecked-keys = { $new } send as new (may run twice) { $dot } { $drop } drop it
+tui-do-check = { $key } check and resend safely
+tui-do-send-as-new = { $key } send as new (may run twice)
+tui-do-send-again = { $key } send it again
+tui-do-take-back = { $key } take it back
+tui-do-run-again = { $key } run it again
+tui-do-drop = { $key } drop it
 tui-cannot-check = This server cannot say whether it has the prompt.
 
 ## Questions and notices
@@ -151,7 +154,8 @@ tui-hint-sessions = sessions
 tui-hint-help = keys
 tui-hint-chat = back
 tui-hint-remove = remove
-tui-hint-auto-run = auto-run
+tui-hint-pause = pause
+tui-hint-resume = resume
 tui-hint-clear = clear
 tui-hint-select = and Down select
 tui-hint-whole-call = whole call

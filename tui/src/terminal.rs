@@ -135,21 +135,29 @@ pub fn restore_on_panic() {
 fn switch_on() -> io::Result<()> {
     enable_raw_mode()?;
     IS_ON.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange)
+    write_modes_on(io::stdout())
+}
+
+fn write_modes_on(mut output: impl Write) -> io::Result<()> {
+    execute!(output, EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange)
+}
+
+fn write_modes_off(mut output: impl Write) -> io::Result<()> {
+    execute!(
+        output,
+        EndSynchronizedUpdate,
+        DisableFocusChange,
+        DisableBracketedPaste,
+        ResetColor,
+        LeaveAlternateScreen,
+        Show
+    )
 }
 
 /// Nothing here may fail loudly: the terminal may be gone, and there is nobody to tell.
 fn switch_off() {
     if IS_ON.swap(false, Ordering::SeqCst) {
-        let _ = execute!(
-            io::stdout(),
-            EndSynchronizedUpdate,
-            DisableFocusChange,
-            DisableBracketedPaste,
-            ResetColor,
-            LeaveAlternateScreen,
-            Show
-        );
+        let _ = write_modes_off(io::stdout());
         let _ = disable_raw_mode();
     }
 }
@@ -262,6 +270,28 @@ mod tests {
 
     fn caret(x: u16, y: u16) -> Option<Position> {
         Some(Position { x, y })
+    }
+
+    #[test]
+    fn every_mode_that_is_switched_on_is_switched_off() {
+        let mut on = Vec::new();
+        write_modes_on(&mut on).unwrap();
+        let first = shown("", caret(0, 0), Trust::Unknown);
+        on.extend(frame(&first, &buffer("x"), None).unwrap());
+        let mut off = Vec::new();
+        write_modes_off(&mut off).unwrap();
+        let (on, off) = (String::from_utf8(on).unwrap(), String::from_utf8(off).unwrap());
+        let set: Vec<_> = on
+            .split("\x1b[?")
+            .filter_map(|part| part.split_once('h'))
+            .map(|(mode, _)| mode)
+            .filter(|mode| !mode.is_empty() && mode.bytes().all(|byte| byte.is_ascii_digit()))
+            .collect();
+        assert_eq!(set, ["1049", "2004", "1004", "2026"]);
+        for mode in set {
+            assert!(off.contains(&format!("\x1b[?{mode}l")), "{mode}");
+        }
+        assert!(off.ends_with("\x1b[?25h"));
     }
 
     #[test]

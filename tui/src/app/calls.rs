@@ -89,7 +89,12 @@ impl State {
             Asked::Answer => self.permission.not_answered(),
             Asked::Tasks | Asked::Sessions | Asked::NewTask | Asked::StopTurn | Asked::Change => {}
         }
-        self.toast = Some(Toast::passing(self.localizer.error(error), self.now));
+        let text = self.localizer.error(error);
+        self.toast = Some(match asked {
+            // Without these there is nothing else to look at.
+            Asked::Tasks | Asked::Sessions | Asked::NewTask => Toast::lasting(text),
+            Asked::StopTurn | Asked::Change | Asked::Answer => Toast::passing(text, self.now),
+        });
     }
 
     fn not_answered(&mut self, asked: Asked, outcome: &CallOutcome) {

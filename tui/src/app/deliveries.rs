@@ -108,20 +108,21 @@ impl State {
         self.engine.handle(Input::Dismiss(id), self.now);
     }
 
-    /// Takes the newest prompt back that never left. Tells whether there was one.
+    /// Returns the prompt that can be taken back now: the newest that never left, if there is room
+    /// for it.
+    pub(crate) fn can_be_taken_back(&self) -> Option<&Delivery> {
+        let waiting = self.deliveries().filter(|delivery| has_not_left(&delivery.state)).last();
+        waiting.filter(|_| self.composer.buffer().is_empty())
+    }
+
+    /// Takes that prompt back. Tells whether there was one.
     pub(crate) fn take_back_waiting(&mut self) -> bool {
-        let waiting = self
-            .deliveries()
-            .filter(|delivery| delivery.state == DeliveryState::WaitingForLink)
-            .last()
-            .map(|delivery| (delivery.admission_id.clone(), delivery.params.clone()));
-        match waiting {
-            Some((id, params)) if self.composer.buffer().is_empty() => {
-                self.take_back(id, &params.content);
-                true
-            }
-            Some(_) | None => false,
-        }
+        let Some(waiting) = self.can_be_taken_back() else {
+            return false;
+        };
+        let (id, params) = (waiting.admission_id.clone(), waiting.params.clone());
+        self.take_back(id, &params.content);
+        true
     }
 
     /// Checks an uncertain prompt and resends it, takes a refused one back, or runs the last one
@@ -194,6 +195,18 @@ impl State {
         let mirror = self.mirror()?;
         let promptable = mirror.session().turn.is_none() && self.undecided().is_none();
         unresolved(mirror.messages()).filter(|_| promptable)
+    }
+}
+
+/// Tells whether it can still be taken back.
+fn has_not_left(state: &DeliveryState) -> bool {
+    match state {
+        DeliveryState::WaitingForLink | DeliveryState::Queued => true,
+        DeliveryState::AwaitingReply { .. }
+        | DeliveryState::Reconciling { .. }
+        | DeliveryState::Accepted(_)
+        | DeliveryState::Rejected(_)
+        | DeliveryState::Uncertain { .. } => false,
     }
 }
 

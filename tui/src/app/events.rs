@@ -24,6 +24,7 @@ impl State {
             Event::LinkChanged => self.link_changed(),
             Event::SessionOpened => {
                 self.transcript.reset();
+                self.take_out_draft();
                 self.toast = None;
                 self.session_changed();
                 self.queue_changed();
@@ -40,6 +41,20 @@ impl State {
                 self.toast = Some(Toast::passing(self.localizer.text("tui-draining"), self.now));
             }
         }
+    }
+
+    /// Every session has a draft of its own. What was written before any was open goes with the
+    /// first one.
+    fn take_out_draft(&mut self) {
+        let open = self.engine.mirror().map(|mirror| mirror.session().id);
+        if let (Some(left), Some(opened)) = (self.composer_of, open)
+            && left != opened
+        {
+            let draft = self.put_away.remove(&opened).unwrap_or_default();
+            let draft = std::mem::replace(&mut self.composer, draft);
+            self.put_away.insert(left, draft);
+        }
+        self.composer_of = open;
     }
 
     fn link_changed(&mut self) {

@@ -132,10 +132,7 @@ impl State {
             Focus::Chat => {}
             Focus::Queue => self.step_in_queue(step),
             Focus::Sessions => self.step_in_list(step),
-            Focus::Help => {
-                let height = usize::from(self.size.1.saturating_sub(3));
-                self.help.scroll(step, rows, height);
-            }
+            Focus::Help => self.scroll_help(step, rows),
         }
     }
 

@@ -16,6 +16,7 @@ mod events;
 mod help;
 mod keys;
 mod message;
+mod message_rows;
 mod notices;
 mod permission;
 mod queue;
@@ -32,8 +33,8 @@ pub use message::{Attention, Effect, Message};
 pub use state::{Clock, Options, State};
 pub use update::update;
 
-pub(crate) use help::parts as help_parts;
+pub(crate) use help::{HelpRow, KEY_COLUMNS};
+pub(crate) use message_rows::{Row, RowKind};
 pub(crate) use permission::CardFocus;
 pub(crate) use screen::{Areas, Shape, inset, last_rows};
 pub(crate) use state::Focus;
-pub(crate) use transcript::{Row, RowKind};

@@ -1,12 +1,11 @@
 //! What is said directly above the composer: questions, notices, prompts on their way.
 
 use usher_shared::client::{Delivery, DeliveryState, LinkState};
-use usher_shared::id::AdmissionId;
 
 use super::ask::Ask;
+use super::message_rows::{Row, RowKind};
 use super::permission::CardFocus;
 use super::state::{Focus, State};
-use super::transcript::{Row, RowKind, key_text};
 use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
 use crate::view::clean::Clean;
@@ -14,6 +13,9 @@ use crate::view::wrap::wrap_line;
 
 /// Rows of one prompt's text.
 const CONTENT_ROWS_MAX: usize = 2;
+
+/// What can be done with a prompt that never left.
+const TAKE_BACK: &[(Command, &str)] = &[(Command::Back, "tui-do-take-back")];
 
 impl State {
     /// Returns the rows of everything that is to be said, the most urgent last.
@@ -23,9 +25,8 @@ impl State {
             let text = self.localizer.error(error);
             push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
         }
-        let undecided = self.undecided().map(|delivery| delivery.admission_id.clone());
         for delivery in self.shown_deliveries() {
-            self.push_delivery(delivery, undecided.as_ref(), columns, &mut rows);
+            self.push_delivery(delivery, columns, &mut rows);
         }
         if let Some(toast) = &self.toast {
             push(RowKind::Notice, &Clean::line(&toast.text), columns, &mut rows);
@@ -36,64 +37,63 @@ impl State {
         rows
     }
 
-    fn push_delivery(
-        &self,
-        delivery: &Delivery,
-        undecided: Option<&AdmissionId>,
-        columns: usize,
-        rows: &mut Vec<Row>,
-    ) {
-        let has_keys = undecided == Some(&delivery.admission_id);
-        let (kind, state, keys) = match &delivery.state {
+    fn push_delivery(&self, delivery: &Delivery, columns: usize, rows: &mut Vec<Row>) {
+        let (kind, state, choices): (_, _, &[(Command, &str)]) = match &delivery.state {
             DeliveryState::WaitingForLink => {
-                (RowKind::Quiet, self.text("tui-delivery-waiting"), None)
+                (RowKind::Quiet, self.text("tui-delivery-waiting"), TAKE_BACK)
             }
-            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), None),
+            DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), TAKE_BACK),
             DeliveryState::AwaitingReply { .. } => {
-                (RowKind::Quiet, self.text("tui-delivery-sending"), None)
+                (RowKind::Quiet, self.text("tui-delivery-sending"), &[])
             }
             DeliveryState::Reconciling { .. } => {
-                (RowKind::Quiet, self.text("tui-delivery-checking"), None)
+                (RowKind::Quiet, self.text("tui-delivery-checking"), &[])
             }
-            DeliveryState::Rejected(error) => (
-                RowKind::Notice,
-                self.text_with(
-                    "tui-delivery-rejected",
-                    &[("reason", self.localizer.error(error).into())],
-                ),
-                Some("tui-delivery-rejected-keys"),
-            ),
-            DeliveryState::Uncertain { can_check } => (
-                RowKind::Notice,
-                self.text("tui-delivery-uncertain"),
-                Some(if *can_check {
-                    "tui-delivery-uncertain-keys"
-                } else {
-                    "tui-delivery-unchecked-keys"
-                }),
-            ),
+            DeliveryState::Rejected(error) => {
+                let reason = [("reason", self.localizer.error(error).into())];
+                let state = self.text_with("tui-delivery-rejected", &reason);
+                (
+                    RowKind::Notice,
+                    state,
+                    &[
+                        (Command::Again, "tui-do-take-back"),
+                        (Command::SendAsNew, "tui-do-send-again"),
+                        (Command::Drop, "tui-do-drop"),
+                    ],
+                )
+            }
+            DeliveryState::Uncertain { can_check } => {
+                let choices: &[_] = &[
+                    (Command::Again, "tui-do-check"),
+                    (Command::SendAsNew, "tui-do-send-as-new"),
+                    (Command::Drop, "tui-do-drop"),
+                ];
+                let choices = if *can_check { choices } else { &choices[1..] };
+                (RowKind::Notice, self.text("tui-delivery-uncertain"), choices)
+            }
             DeliveryState::Accepted(_) => return,
         };
         push(kind, &state, columns, rows);
-        let mut content = Vec::new();
-        wrap_line(&Clean::line(&delivery.params.content), columns.saturating_sub(2), &mut content);
-        let cut = content.len() > CONTENT_ROWS_MAX;
+        self.push_content(&delivery.params.content, columns, rows);
+        // Keys are shown on the prompt that they act on.
+        let acted_on = [self.undecided(), self.can_be_taken_back()];
+        let is_acted_on = |other: &&Delivery| other.admission_id == delivery.admission_id;
+        if acted_on.iter().flatten().any(is_acted_on) {
+            rows.extend(self.key_rows(choices, columns));
+        }
+    }
+
+    fn push_content(&self, content: &str, columns: usize, rows: &mut Vec<Row>) {
+        let mut content_rows = Vec::new();
+        wrap_line(&Clean::line(content), columns.saturating_sub(2), &mut content_rows);
+        let is_cut = content_rows.len() > CONTENT_ROWS_MAX;
         let indent = Clean::line("  ");
-        for text in content.into_iter().take(CONTENT_ROWS_MAX) {
+        for text in content_rows.into_iter().take(CONTENT_ROWS_MAX) {
             rows.push(Row::new(RowKind::Body, indent.clone().and(&text)));
         }
-        if cut && let Some(last) = rows.last_mut() {
+        if is_cut && let Some(last) = rows.last_mut() {
             let mark = Clean::line(self.theme.signs.cut);
             last.text = last.text.cut(columns.saturating_sub(1), "").and(&mark);
-        }
-        if let Some(id) = keys.filter(|_| has_keys) {
-            let arguments = [
-                ("again", key_text(Command::Again).into()),
-                ("new", key_text(Command::SendAsNew).into()),
-                ("drop", key_text(Command::Drop).into()),
-                ("dot", self.theme.signs.dot.into()),
-            ];
-            push(RowKind::Keys, &self.text_with(id, &arguments), columns, rows);
         }
     }
 
@@ -125,6 +125,8 @@ impl State {
     /// Returns what the keys do that matter now, the most important first.
     pub(crate) fn hints(&self) -> Vec<(String, Clean)> {
         let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
+        let queues = runs || self.mirror().is_some_and(|mirror| !mirror.queue().auto_run);
+        let pauses = self.mirror().is_none_or(|mirror| mirror.queue().auto_run);
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
@@ -139,7 +141,7 @@ impl State {
                 hint(
                     Context::Chat,
                     Command::Submit,
-                    if runs { "tui-hint-queue-it" } else { "tui-hint-send" },
+                    if queues { "tui-hint-queue-it" } else { "tui-hint-send" },
                 ),
                 hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
                 hint(Context::Chat, Command::Help, "tui-hint-help"),
@@ -155,7 +157,11 @@ impl State {
             Focus::Queue => vec![
                 hint(Context::Queue, Command::Back, "tui-hint-chat"),
                 hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove"),
-                hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-auto-run"),
+                hint(
+                    Context::Queue,
+                    Command::ToggleAutoRun,
+                    if pauses { "tui-hint-pause" } else { "tui-hint-resume" },
+                ),
                 hint(Context::Queue, Command::ClearQueue, "tui-hint-clear"),
                 hint(Context::Queue, Command::ListUp, "tui-hint-select"),
                 hint(Context::Queue, Command::Help, "tui-hint-help"),

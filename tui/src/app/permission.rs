@@ -13,7 +13,7 @@ use super::calls::Asked;
 use super::state::State;
 use crate::keymap::{Command, Context, Key, key_for};
 use crate::view::clean::Clean;
-use crate::view::wrap::wrap;
+use crate::view::wrap::{pack, wrap};
 
 /// How long nothing may be typed before the card takes keys, milliseconds.
 const GUARD_MS: u64 = 500;
@@ -217,7 +217,6 @@ impl State {
         let Some(permission) = session.and_then(|session| session.permission.as_ref()) else {
             return Vec::new();
         };
-        let dot = self.theme.signs.dot;
         let items: Vec<String> = match self.permission.focus(self.now) {
             CardFocus::Answered => vec![self.localizer.text("tui-permission-answered")],
             CardFocus::Aside => {
@@ -235,18 +234,8 @@ impl State {
                 options.chain(show_all).collect()
             }
         };
-        // Items are never broken apart when they can go to the next row.
-        let mut rows: Vec<String> = Vec::new();
-        for item in items {
-            let item = Clean::line(&item).cut(columns, self.theme.signs.cut);
-            match rows.last_mut() {
-                Some(row) if Clean::line(row).width() + 3 + item.width() <= columns => {
-                    row.push_str(&format!(" {dot} {item}"));
-                }
-                Some(_) | None => rows.push(item.to_string()),
-            }
-        }
-        rows.iter().map(|row| Clean::line(row)).collect()
+        let items: Vec<Clean> = items.iter().map(|item| Clean::line(item)).collect();
+        pack(&items, columns, self.theme.signs.dot, self.theme.signs.cut)
     }
 
     /// Answers the open question with the option of `key`, if there is one.

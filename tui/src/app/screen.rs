@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use super::composer::Layout;
+use super::message_rows::Row;
 use super::state::{Focus, State};
-use super::transcript::Row;
 use crate::view::queue::auto_run_row;
 
 /// Below this many columns and rows nothing useful fits.
@@ -110,13 +110,26 @@ impl Areas {
         })
     }
 
+    /// Everything between the header and the status line, beside the list of sessions.
+    pub(crate) fn body(&self) -> Rect {
+        Rect { height: self.composer.bottom() - self.transcript.y, ..self.transcript }
+    }
+
+    /// The part of the body that holds text.
+    pub(crate) fn body_text(&self) -> Rect {
+        inset(self.body(), self.left(), 1)
+    }
+
     /// The part of the transcript that holds text.
     pub(crate) fn transcript_text(&self) -> Rect {
-        let left = match self.shape {
+        inset(self.transcript, self.left(), 1)
+    }
+
+    fn left(&self) -> u16 {
+        match self.shape {
             Shape::Wide => 2,
             Shape::Narrow => 1,
-        };
-        inset(self.transcript, left, 1)
+        }
     }
 
     /// The part of the composer that holds text: the sign is to its left.

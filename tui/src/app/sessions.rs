@@ -79,6 +79,15 @@ impl Sessions {
         self.tasks.iter().find(|task| task.id == id)
     }
 
+    /// Returns how many prompts wait in a session that is not open, as far as its task tells.
+    pub(crate) fn waiting(&self, session: &Session) -> u64 {
+        let is_only_one = |other: &&Session| other.task_id == session.task_id;
+        match self.list.iter().filter(is_only_one).count() {
+            1 => self.task(session.task_id).map_or(0, |task| task.queued_prompt_count),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn set_tasks(&mut self, tasks: Vec<Task>) {
         self.tasks = tasks;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use usher_shared::client::{CallId, Engine, EngineConfig, Mirror};
+use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Mirror};
 use usher_shared::id::{AdmissionId, SessionId};
 use usher_shared::time::{MonoMillis, UnixMillis};
 
@@ -73,7 +73,12 @@ pub struct State {
     pub(crate) size: (u16, u16),
     pub(crate) attention: Attention,
     pub(crate) focus: Focus,
+    /// The draft of the open session, or the first one's while none is open yet.
     pub(crate) composer: Composer,
+    /// Whose draft that is.
+    pub(crate) composer_of: Option<SessionId>,
+    /// The drafts of the other sessions.
+    pub(crate) put_away: BTreeMap<SessionId, Composer>,
     pub(crate) queue: QueuePanel,
     pub(crate) transcript: Transcript,
     pub(crate) permission: Card,
@@ -101,6 +106,8 @@ impl State {
             attention: Attention::Here,
             focus: Focus::default(),
             composer: Composer::default(),
+            composer_of: None,
+            put_away: BTreeMap::new(),
             queue: QueuePanel::default(),
             transcript: Transcript::default(),
             permission: Card::default(),
@@ -135,9 +142,10 @@ impl State {
         self.engine.mirror()
     }
 
-    /// Returns how long the open turn has been running.
+    /// Returns how long the open turn has been running. While there is no link nobody knows.
     pub(crate) fn turn_millis(&self) -> Option<u64> {
-        let turn = self.mirror()?.session().turn?;
+        let mirror = self.mirror().filter(|mirror| mirror.freshness() == Freshness::Live)?;
+        let turn = mirror.session().turn?;
         let running = self.clock.unix(self.now).get() - turn.started_at.get();
         // The server's clock may be ahead of ours.
         Some(u64::try_from(running).unwrap_or(0))

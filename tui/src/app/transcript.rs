@@ -7,21 +7,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use usher_shared::client::Input;
+use usher_shared::client::{Input, Mirror};
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::MessageId;
-use usher_shared::protocol::transcript::{Message, MessageStatus, Notice, Resolution, Role};
+use usher_shared::protocol::transcript::Message;
 
+use super::message_rows::{Facts, Row};
 use super::queue::Step;
 use super::state::State;
-use crate::keymap::{Command, Context, key_for};
-use crate::view::clean::Clean;
-use crate::view::wrap::wrap;
 
 /// Messages whose rows are kept.
 const KEPT_MESSAGES_MAX: usize = 1_024;
-/// Rows of reasoning and of error output that are shown.
-const ASIDE_ROWS_MAX: usize = 4;
 
 /// Which part is shown, and the rows that were made.
 #[derive(Debug, Default)]
@@ -48,77 +44,15 @@ enum Place {
     Row { seq: MessageSeq, row: usize },
 }
 
-/// One row of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) kind: RowKind,
-    pub(crate) text: Clean,
-    /// At the right edge.
-    pub(crate) right: Clean,
-}
-
-/// What a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
-    /// Who speaks, and when.
-    Speaker,
-    /// What they say.
-    Body,
-    /// What may recede.
-    Quiet,
-    /// What went wrong.
-    Notice,
-    /// What can be done about it.
-    Keys,
-}
-
-impl Row {
-    pub(crate) fn new(kind: RowKind, text: Clean) -> Self {
-        Self { kind, text, right: Clean::default() }
-    }
-
-    fn blank() -> Self {
-        Self::new(RowKind::Body, Clean::default())
-    }
-}
-
-/// What the rows of a message depend on beside the language and the signs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Facts {
-    columns: usize,
-    content_bytes: usize,
-    status: MessageStatus,
-    resolution: Option<Resolution>,
-    opening: Opening,
-    keys: Keys,
-}
-
-/// What comes before a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
-    /// Nothing at all; a row says who speaks.
-    First,
-    /// Somebody else; a row says who speaks.
-    Speaker,
-    /// A blank row.
-    Gap,
-    /// Nothing: it goes on.
-    None,
-}
-
-/// Whether a message shows the keys for what can be done about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keys {
-    Shown,
-    None,
-}
+/// The number of a message in the list, and of one of its rows.
+type At = (usize, usize);
 
 /// The part that is shown.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) rows: Vec<Row>,
     /// Where its first row is.
-    top: (usize, usize),
+    top: At,
     /// Whether there is more below.
     pub(crate) more_below: bool,
 }
@@ -134,6 +68,12 @@ impl Transcript {
         self.place == Place::Tail
     }
 
+    /// Returns how many messages' rows are kept.
+    #[cfg(test)]
+    pub(crate) fn kept_count(&self) -> usize {
+        self.kept.borrow().len()
+    }
+
     /// Forgets everything: another session is shown.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
@@ -143,37 +83,36 @@ impl Transcript {
 impl State {
     /// Returns the rows that fit into `height`.
     pub(crate) fn transcript_window(&self, columns: usize, height: usize) -> Window {
-        let messages = self.mirror().map_or(&[][..], |mirror| mirror.messages());
+        let reader = self.reader(columns, height);
         let from_top = match self.transcript.place {
             Place::Tail => None,
-            Place::Row { seq, row } => index_of(messages, seq)
-                .and_then(|index| self.window_from(messages, (index, row), columns, height)),
+            Place::Row { seq, row } => {
+                reader.index_of(seq).and_then(|index| reader.window_from((index, row)))
+            }
         };
-        from_top.unwrap_or_else(|| self.window_to_end(messages, columns, height))
+        from_top.unwrap_or_else(|| reader.window_to_end())
     }
 
     /// Scrolls by `rows`; at the top, asks for older messages.
     pub(crate) fn scroll(&mut self, step: Step, rows: usize) {
         let (columns, height) = self.transcript_size();
         let window = self.transcript_window(columns, height);
-        let messages = self.mirror().map_or(&[][..], |mirror| mirror.messages());
-        if messages.is_empty() {
-            return;
-        }
+        let reader = self.reader(columns, height);
         let (index, row) = match step {
-            Step::Up => self.rows_up(messages, window.top, columns, rows),
-            Step::Down if window.more_below => self.rows_down(messages, window.top, columns, rows),
+            Step::Up => reader.up(window.top, rows),
+            Step::Down if window.more_below => reader.down(window.top, rows),
             Step::Down => return self.transcript.follow(),
         };
-        let at_top = (index, row) == (0, 0);
-        let seq = messages[index].seq;
-        let stays = self.window_from(messages, (index, row), columns, height);
-        let wants_older = at_top && self.mirror().is_some_and(|mirror| mirror.has_more());
-        self.transcript.place = match stays {
-            Some(window) if window.more_below => Place::Row { seq, row },
-            Some(_) | None => Place::Tail,
+        let Some(message) = reader.messages.get(index) else {
+            return;
         };
-        if wants_older {
+        let place = match reader.window_from((index, row)) {
+            Some(_) => Place::Row { seq: message.seq, row },
+            None => Place::Tail,
+        };
+        self.transcript.place = place;
+        let at_top = (index, row) == (0, 0);
+        if at_top && self.mirror().is_some_and(Mirror::has_more) {
             self.engine.handle(Input::LoadOlder, self.now);
         }
     }
@@ -183,13 +122,33 @@ impl State {
         self.scroll(Step::Up, usize::MAX);
     }
 
-    fn rows_up(
-        &self,
-        messages: &[Message],
-        from: (usize, usize),
-        columns: usize,
-        rows: usize,
-    ) -> (usize, usize) {
+    fn reader(&self, columns: usize, height: usize) -> Reader<'_> {
+        Reader {
+            state: self,
+            messages: self.mirror().map_or(&[], Mirror::messages),
+            keys_at: self.unresolved().map(|unresolved| unresolved.shown_at),
+            columns,
+            height,
+        }
+    }
+}
+
+/// The messages of the open session, as rows.
+struct Reader<'a> {
+    state: &'a State,
+    messages: &'a [Message],
+    /// The message that shows the keys for what can be done.
+    keys_at: Option<MessageId>,
+    columns: usize,
+    height: usize,
+}
+
+impl Reader<'_> {
+    fn index_of(&self, seq: MessageSeq) -> Option<usize> {
+        self.messages.binary_search_by_key(&seq, |message| message.seq).ok()
+    }
+
+    fn up(&self, from: At, rows: usize) -> At {
         if rows == usize::MAX {
             return (0, 0);
         }
@@ -201,23 +160,17 @@ impl State {
                 return (0, 0);
             };
             index = before;
-            row = self.message_rows(messages, index, columns).len();
+            row = self.rows(index).len();
         }
         (index, row - left)
     }
 
-    fn rows_down(
-        &self,
-        messages: &[Message],
-        from: (usize, usize),
-        columns: usize,
-        rows: usize,
-    ) -> (usize, usize) {
+    fn down(&self, from: At, rows: usize) -> At {
         let (mut index, row) = from;
         let mut left = row.saturating_add(rows);
         loop {
-            let count = self.message_rows(messages, index, columns).len();
-            if left < count || index + 1 == messages.len() {
+            let count = self.rows(index).len();
+            if left < count || index + 1 >= self.messages.len() {
                 return (index, left.min(count));
             }
             left -= count;
@@ -225,240 +178,52 @@ impl State {
         }
     }
 
-    /// Fills `height` downwards from a row; None if the messages end before.
-    fn window_from(
-        &self,
-        messages: &[Message],
-        top: (usize, usize),
-        columns: usize,
-        height: usize,
-    ) -> Option<Window> {
+    /// Fills the height downwards from a row; None if there is nothing below it then.
+    fn window_from(&self, top: At) -> Option<Window> {
         let mut rows = Vec::new();
-        for index in top.0..messages.len() {
+        for index in top.0..self.messages.len() {
             let skip = if index == top.0 { top.1 } else { 0 };
-            let made = self.message_rows(messages, index, columns);
-            rows.extend(made.iter().skip(skip).cloned());
-            let is_last = index + 1 == messages.len();
-            if rows.len() > height || (rows.len() == height && !is_last) {
-                rows.truncate(height);
+            rows.extend(self.rows(index).iter().skip(skip).cloned());
+            let is_last = index + 1 == self.messages.len();
+            if rows.len() > self.height || (rows.len() == self.height && !is_last) {
+                rows.truncate(self.height);
                 return Some(Window { rows, top, more_below: true });
             }
         }
         None
     }
 
-    /// Fills `height` upwards from the last row.
-    fn window_to_end(&self, messages: &[Message], columns: usize, height: usize) -> Window {
+    /// Fills the height upwards from the last row.
+    fn window_to_end(&self) -> Window {
         let mut rows: Vec<Row> = Vec::new();
         let mut top = (0, 0);
-        for index in (0..messages.len()).rev() {
-            let made = self.message_rows(messages, index, columns);
-            let room = height - rows.len();
-            let skip = made.len().saturating_sub(room);
+        for index in (0..self.messages.len()).rev() {
+            let made = self.rows(index);
+            let skip = made.len().saturating_sub(self.height - rows.len());
             rows.splice(0..0, made.iter().skip(skip).cloned());
             top = (index, skip);
-            if rows.len() == height {
+            if rows.len() == self.height {
                 break;
             }
         }
         Window { rows, top, more_below: false }
     }
 
-    fn message_rows(&self, messages: &[Message], index: usize, columns: usize) -> Rc<[Row]> {
-        let message = &messages[index];
-        let before = index.checked_sub(1).map(|index| &messages[index]);
-        let unresolved = self.unresolved();
-        let facts = Facts {
-            columns,
-            content_bytes: message.content.len(),
-            status: message.status,
-            resolution: message.metadata.resolution,
-            opening: opening(before, message),
-            keys: match unresolved {
-                Some(unresolved) if unresolved.shown_at == message.id => Keys::Shown,
-                Some(_) | None => Keys::None,
-            },
-        };
-        let mut kept = self.transcript.kept.borrow_mut();
+    fn rows(&self, index: usize) -> Rc<[Row]> {
+        let message = &self.messages[index];
+        let before = index.checked_sub(1).map(|index| &self.messages[index]);
+        let facts = Facts::new(message, before, self.columns, self.keys_at);
+        let mut kept = self.state.transcript.kept.borrow_mut();
         if let Some(known) = kept.get(&message.id)
             && known.facts == facts
         {
             return Rc::clone(&known.rows);
         }
-        let rows: Rc<[Row]> = self.make_rows(message, facts).into();
+        let rows: Rc<[Row]> = self.state.make_rows(message, facts).into();
         if kept.len() >= KEPT_MESSAGES_MAX {
             kept.clear();
         }
-        let made = Kept { facts, rows: Rc::clone(&rows) };
-        kept.insert(message.id, made);
+        kept.insert(message.id, Kept { facts, rows: Rc::clone(&rows) });
         rows
-    }
-
-    fn make_rows(&self, message: &Message, facts: Facts) -> Vec<Row> {
-        let mut rows = Vec::new();
-        match facts.opening {
-            Opening::First | Opening::Speaker => {
-                if facts.opening == Opening::Speaker {
-                    rows.push(Row::blank());
-                }
-                rows.push(Row {
-                    kind: RowKind::Speaker,
-                    text: self.speaker(message),
-                    right: Clean::line(&self.clock.hours_and_minutes(message.created_at)),
-                });
-            }
-            Opening::Gap => rows.push(Row::blank()),
-            Opening::None => {}
-        }
-        let columns = facts.columns;
-        match message.role {
-            Role::User | Role::Agent => self.push_body(message, columns, &mut rows),
-            Role::Thought => push_aside(&message.content, columns, self.theme.signs.cut, &mut rows),
-            Role::Tool => rows.push(Row::new(RowKind::Quiet, self.tool_line(message, columns))),
-            Role::Plan => {
-                let plan = wrap(message.content.trim_end(), columns.saturating_sub(2));
-                let item = |row: &Clean| Row::new(RowKind::Body, Clean::line("- ").and(row));
-                rows.extend(plan.iter().map(item));
-            }
-            Role::System => {
-                let notice = message.metadata.notice.map(notice_text);
-                let text = notice.map(|id| self.localizer.text(id)).unwrap_or_default();
-                push(RowKind::Notice, &text, columns, &mut rows);
-                push_aside(&message.content, columns, self.theme.signs.cut, &mut rows);
-            }
-        }
-        if message.content_truncated {
-            push(RowKind::Quiet, &self.localizer.text("tui-message-cut"), columns, &mut rows);
-        }
-        match message.metadata.resolution {
-            Some(Resolution::Resend) => {
-                push(RowKind::Quiet, &self.localizer.text("tui-resent"), columns, &mut rows);
-            }
-            Some(Resolution::Drop) => {
-                push(RowKind::Quiet, &self.localizer.text("tui-dropped"), columns, &mut rows);
-            }
-            None => {}
-        }
-        if facts.keys == Keys::Shown {
-            let text = self.localizer.text_with(
-                "tui-unresolved-keys",
-                &[
-                    ("again", key_text(Command::Again).into()),
-                    ("drop", key_text(Command::Drop).into()),
-                    ("dot", self.theme.signs.dot.into()),
-                ],
-            );
-            push(RowKind::Keys, &text, columns, &mut rows);
-        }
-        rows
-    }
-
-    fn push_body(&self, message: &Message, columns: usize, rows: &mut Vec<Row>) {
-        let content = message.content.trim_end();
-        let first = rows.len();
-        if !content.is_empty() {
-            push(RowKind::Body, content, columns, rows);
-        }
-        if message.status == MessageStatus::Streaming {
-            let sign = Clean::line(self.theme.signs.streaming);
-            match rows[first..].last_mut() {
-                Some(last) if last.text.width() < columns => {
-                    last.text = std::mem::take(&mut last.text).and(&sign);
-                }
-                Some(_) | None => rows.push(Row::new(RowKind::Body, sign)),
-            }
-        }
-    }
-
-    fn tool_line(&self, message: &Message, columns: usize) -> Clean {
-        let name = message.metadata.tool.as_deref().unwrap_or_default();
-        let lines = message.content.lines().count();
-        let id = match (message.status, lines) {
-            (MessageStatus::Streaming, _) => "tui-tool-runs",
-            (_, 0) => "tui-tool-silent",
-            (_, 1) => "tui-tool-one-line",
-            (_, _) => "tui-tool-lines",
-        };
-        let arguments = [
-            ("sign", self.theme.signs.folded.into()),
-            ("tool", name.into()),
-            ("line", message.content.trim().into()),
-            ("count", lines.into()),
-        ];
-        self.text_with(id, &arguments).cut(columns, self.theme.signs.cut)
-    }
-
-    fn speaker(&self, message: &Message) -> Clean {
-        let me = self.engine.hello().map(|hello| hello.user.name.as_str());
-        match message.role {
-            Role::User => match message.metadata.sender.as_deref() {
-                Some(sender) if Some(sender) != me => Clean::line(sender),
-                Some(_) | None => self.text("tui-you"),
-            },
-            Role::Agent | Role::Thought | Role::Tool | Role::Plan | Role::System => {
-                let agent = self.mirror().map(|mirror| mirror.session().agent.as_str());
-                Clean::line(agent.unwrap_or_default())
-            }
-        }
-    }
-}
-
-/// Returns the keys of `command` while writing, as text.
-pub(crate) fn key_text(command: Command) -> String {
-    key_for(Context::Chat, command).map_or_else(String::new, |key| key.to_string())
-}
-
-fn push(kind: RowKind, text: &str, columns: usize, rows: &mut Vec<Row>) {
-    let wrapped = wrap(text, columns);
-    rows.extend(wrapped.into_iter().map(|text| Row::new(kind, text)));
-}
-
-/// Pushes the first rows of something that is not the answer.
-fn push_aside(text: &str, columns: usize, cut: &str, rows: &mut Vec<Row>) {
-    let text = text.trim();
-    if text.is_empty() {
-        return;
-    }
-    let wrapped = wrap(text, columns);
-    let is_cut = wrapped.len() > ASIDE_ROWS_MAX;
-    let shown = wrapped.into_iter().take(ASIDE_ROWS_MAX);
-    rows.extend(shown.map(|text| Row::new(RowKind::Quiet, text)));
-    if is_cut {
-        rows.push(Row::new(RowKind::Quiet, Clean::line(cut)));
-    }
-}
-
-fn opening(before: Option<&Message>, message: &Message) -> Opening {
-    let speaks = |message: &Message| match message.role {
-        Role::User => Some(Role::User),
-        Role::Agent | Role::Thought | Role::Tool | Role::Plan => Some(Role::Agent),
-        Role::System => None,
-    };
-    let Some(speaker) = speaks(message) else {
-        return Opening::Gap;
-    };
-    match before {
-        Some(before) if speaks(before) == Some(speaker) && before.turn_id == message.turn_id => {
-            let flows = |role| matches!(role, Role::Tool);
-            if flows(before.role) && flows(message.role) { Opening::None } else { Opening::Gap }
-        }
-        Some(_) => Opening::Speaker,
-        None => Opening::First,
-    }
-}
-
-fn index_of(messages: &[Message], seq: MessageSeq) -> Option<usize> {
-    messages.binary_search_by_key(&seq, |message| message.seq).ok()
-}
-
-fn notice_text(notice: Notice) -> &'static str {
-    match notice {
-        Notice::TurnFailed => "tui-notice-turn-failed",
-        Notice::StartFailed => "tui-notice-start-failed",
-        Notice::TurnCancelled => "tui-notice-turn-cancelled",
-        Notice::TurnInterrupted => "tui-notice-turn-interrupted",
-        Notice::TurnUncertain => "tui-notice-turn-uncertain",
-        Notice::TurnRefused => "tui-notice-turn-refused",
-        Notice::TurnCutShort => "tui-notice-turn-cut-short",
     }
 }

@@ -18,6 +18,7 @@ use usher_shared::protocol::turn::{TurnEnded, TurnOutcome, TurnReason};
 
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
 use super::exit::Exit;
+use super::output::Output;
 use super::send::interrupted;
 
 /// How a followed prompt ended.
@@ -95,6 +96,8 @@ enum Whereabouts {
 enum Next {
     /// Look again when something happens.
     Wait,
+    /// The same; but nothing will happen by itself, which somebody should know.
+    WaitParked,
     /// It is over.
     Over(Ending),
 }
@@ -104,8 +107,10 @@ pub(super) async fn follow(
     client: &mut Client,
     session_id: SessionId,
     id: &AdmissionId,
+    output: &Output,
 ) -> Option<Ending> {
     let mut offline_since: Option<Instant> = None;
+    let mut told = false;
     loop {
         let away = offline_since.is_some_and(|since| since.elapsed() >= OFFLINE_PATIENCE);
         let looked = tokio::select! {
@@ -114,8 +119,14 @@ pub(super) async fn follow(
         };
         match looked {
             Ok(Next::Over(ending)) => return Some(ending),
-            Ok(Next::Wait) | Err(Problem::Lost) if !away => {}
-            Ok(Next::Wait) | Err(_) => return Some(without_answer(Failure::NoServer)),
+            Ok(Next::WaitParked) if !told => {
+                told = true;
+                output.problem(&output.text("cli-wait-parked", &[]));
+            }
+            Ok(Next::Wait | Next::WaitParked) | Err(Problem::Lost) if !away => {}
+            Ok(Next::Wait | Next::WaitParked) | Err(_) => {
+                return Some(without_answer(Failure::NoServer));
+            }
         }
         let event = tokio::select! {
             event = client.next_event() => Some(event),
@@ -152,13 +163,15 @@ async fn look(
     }
     match whereabouts(mirror, id) {
         Whereabouts::Queued { at_head } => {
-            let parked = at_head && !mirror.queue().auto_run;
+            if mirror.queue().auto_run {
+                return Ok(Next::Wait);
+            }
             let start_failed = |turn: &TurnEnded| turn.reason == Some(TurnReason::StartFailed);
-            if parked && client.turns_ended.iter().any(start_failed) {
+            if at_head && client.turns_ended.iter().any(start_failed) {
                 let failure = Failure::Turn(Notice::StartFailed);
                 return Ok(Next::Over(without_answer(failure)));
             }
-            Ok(Next::Wait)
+            Ok(Next::WaitParked)
         }
         Whereabouts::FurtherBack => {
             client.driver.handle(Input::LoadOlder);

@@ -125,7 +125,7 @@ pub(super) async fn send(
     if !args.wait {
         return Exit::Done;
     }
-    match follow(&mut client, session.id, &id).await {
+    match follow(&mut client, session.id, &id, output).await {
         Some(ending) => ended(report, &ending, output),
         None => Exit::Interrupted,
     }

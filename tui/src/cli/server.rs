@@ -38,6 +38,12 @@ pub(super) fn serve(mut command: ServeCommand, paths: Option<&Paths>, output: &O
         let own = ServerAddress::Unix(paths.socket.clone());
         command.serve.listen.push(own.to_string());
     }
+    if command.serve.config.is_none()
+        && let Some(paths) = paths
+        && paths.config_file.exists()
+    {
+        command.serve.config = Some(paths.config_file.clone());
+    }
     usher_server::serve(command.serve)
 }
 

@@ -1,39 +1,26 @@
 //! All keys, from the keymap.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
-use super::clean::Clean;
 use super::paint;
-use crate::app::{State, help_parts, inset};
+use crate::app::{Areas, HelpRow, KEY_COLUMNS, State, inset};
 
-/// Columns of the keys.
-const KEY_COLUMNS: u16 = 13;
-
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) {
     let theme = state.theme;
-    let text = inset(area, 2, 1);
-    let mut rows = Vec::new();
-    for part in help_parts() {
-        rows.push((None, state.text(part.title)));
-        for binding in part.bindings {
-            let label = binding.help.map(|id| state.text(id)).unwrap_or_default();
-            rows.push((Some(Clean::line(&binding.key.to_string())), label));
-        }
-        rows.push((None, Clean::default()));
-    }
-    let first = state.help.first_row(rows.len(), usize::from(area.height));
-    for ((key, label), y) in rows.iter().skip(first).zip(text.top()..text.bottom()) {
-        match key {
-            None => {
-                paint::put(buffer, (text.x, y), text.width, label, theme.strong());
+    let area = areas.body_text();
+    let rows = state.help_rows(area.width);
+    let first = state.help.first_row.min(rows.len().saturating_sub(usize::from(area.height)));
+    for (row, y) in rows.iter().skip(first).zip(area.top()..area.bottom()) {
+        match row {
+            HelpRow::Title(title) => {
+                paint::put(buffer, (area.x, y), area.width, title, theme.strong());
             }
-            Some(key) => {
-                paint::put(buffer, (text.x, y), KEY_COLUMNS, key, theme.accent());
-                let rest = inset(text, KEY_COLUMNS, 0);
-                let label = label.cut(usize::from(rest.width), theme.signs.cut);
-                paint::put(buffer, (rest.x, y), rest.width, &label, theme.text());
+            HelpRow::Key(key, text) => {
+                paint::put(buffer, (area.x, y), KEY_COLUMNS, key, theme.accent());
+                let rest = inset(area, KEY_COLUMNS, 0);
+                paint::put(buffer, (rest.x, y), rest.width, text, theme.text());
             }
+            HelpRow::Gap => {}
         }
     }
 }

@@ -15,10 +15,10 @@ mod transcript;
 pub mod wrap;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 
 use crate::app::{Areas, Focus, Shape, State};
 
@@ -34,18 +34,13 @@ pub fn draw(state: &State, buffer: &mut Buffer) -> Option<Position> {
     if let Some(sidebar) = areas.sidebar {
         sessions::draw(state, sidebar, buffer);
     }
-    let body = Rect {
-        y: areas.transcript.y,
-        height: areas.composer.bottom() - areas.transcript.y,
-        ..areas.transcript
-    };
     match (state.focus, areas.shape) {
         (Focus::Help, _) => {
-            help::draw(state, body, buffer);
+            help::draw(state, &areas, buffer);
             return None;
         }
         (Focus::Sessions, Shape::Narrow) => {
-            sessions::draw(state, body, buffer);
+            sessions::draw(state, areas.body(), buffer);
             return None;
         }
         (Focus::Chat | Focus::Queue, _) | (Focus::Sessions, Shape::Wide) => {}

@@ -21,30 +21,31 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let queue = mirror.queue();
+    let mut list = Rect { y: area.y + 1, height: area.height - 1, ..inset(area, 0, 1) };
+    if let Some(said) = auto_run_row(state, area.width).filter(|_| list.height > 0) {
+        let place = (list.x + 1, list.y);
+        paint::put(buffer, place, list.width - 1, &said, auto_run_style(state, queue));
+        list = Rect { y: list.y + 1, height: list.height - 1, ..list };
+    }
+    let hidden = queue.entries.len().saturating_sub(usize::from(list.height));
+    draw_rule(state, queue, hidden, area, buffer);
+    draw_list(state, queue, list, buffer);
+}
+
+fn draw_rule(state: &State, queue: &QueueStatus, hidden: usize, area: Rect, buffer: &mut Buffer) {
     let theme = state.theme;
-    let label_style = match state.focus {
+    let style = match state.focus {
         Focus::Queue => theme.accent(),
         Focus::Chat | Focus::Sessions | Focus::Help => theme.strong(),
     };
-    let said = auto_run_row(state, area.width);
-    let list = Rect { y: area.y + 1, height: area.height - 1, ..inset(area, 0, 1) };
-    let list = match &said {
-        Some(said) if list.height > 0 => {
-            let x = list.x + 1;
-            paint::put(buffer, (x, list.y), list.width - 1, said, auto_run_style(state, queue));
-            Rect { y: list.y + 1, height: list.height - 1, ..list }
-        }
-        Some(_) | None => list,
-    };
-    let rows = usize::from(list.height);
-    let hidden = queue.entries.len().saturating_sub(rows);
     let facts = facts(state, queue, hidden, area.width);
-    paint::labelled_rule(buffer, area, theme, (&count(state, queue), label_style), &facts);
-    let list = Rect { y: area.y + 1, height: area.height - 1, ..inset(area, 0, 1) };
-    if queue.entries.is_empty() {
+    paint::labelled_rule(buffer, area, theme, (&count(state, queue), style), &facts);
+}
+
+fn draw_list(state: &State, queue: &QueueStatus, list: Rect, buffer: &mut Buffer) {
+    if queue.entries.is_empty() && list.height > 0 {
         let text = Clean::line("  ").and(&state.text("tui-queue-empty"));
-        paint::put(buffer, (list.x, list.y), list.width, &text, theme.quiet());
-        return;
+        paint::put(buffer, (list.x, list.y), list.width, &text, state.theme.quiet());
     }
     let selected = match state.focus {
         Focus::Queue => state.queue.selected(),
@@ -52,7 +53,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     };
     let at = queue.entries.iter().position(|entry| Some(entry.id()) == selected);
     // The selected entry is in sight, the first ones otherwise.
-    let first = at.map_or(0, |at| (at + 1).saturating_sub(rows));
+    let first = at.map_or(0, |at| (at + 1).saturating_sub(usize::from(list.height)));
     let digits = queue.entries.len().to_string().len();
     let shown = queue.entries.iter().enumerate().skip(first);
     for ((index, entry), y) in shown.zip(list.top()..list.bottom()) {
@@ -86,9 +87,13 @@ fn facts(state: &State, queue: &QueueStatus, hidden: usize, columns: u16) -> Vec
         && let Some(key) = key_for(Context::Chat, Command::FocusQueue)
     {
         let key = key.to_string();
-        let text = match is_narrow {
-            true => Clean::line(&key),
-            false => state.text_with("tui-queue-edit", &[("key", key.into())]),
+        let resume = key_for(Context::Queue, Command::ToggleAutoRun);
+        let resume = resume.map(|key| key.to_string()).unwrap_or_default();
+        let text = match (is_narrow, queue.auto_run) {
+            (true, _) => Clean::line(&key),
+            (false, true) => state.text_with("tui-queue-edit", &[("key", key.into())]),
+            (false, false) => state
+                .text_with("tui-queue-resume", &[("key", key.into()), ("resume", resume.into())]),
         };
         facts.push((text, theme.accent()));
     }
@@ -143,7 +148,12 @@ fn draw_entry(
     let start = Clean::line(&format!("{sign}{ordinal}  "));
     let x = paint::put(buffer, (row.x, row.y), row.width, &start, style);
     let rest = inset(row, x - row.x, 0);
+    let is_narrow = row.width < ROOMY_COLUMNS;
     let (text, right) = match entry {
+        StatusEntry::Whole(entry) if is_narrow => {
+            let sign = entry.editing.as_ref().map_or("", |_| theme.signs.editing);
+            (Clean::line(format!("{sign} {}", entry.content.trim()).trim_start()), Clean::default())
+        }
         StatusEntry::Whole(entry) => (Clean::line(entry.content.trim()), whole_right(state, entry)),
         StatusEntry::Stub { .. } => (state.text("tui-queue-stub"), Clean::default()),
     };

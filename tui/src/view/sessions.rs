@@ -39,8 +39,10 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
             (false, false) => theme.text(),
         };
         let row = Rect { y, height: 1, ..list };
-        let waiting =
-            if is_open { state.mirror().map_or(0, |mirror| mirror.queue().count) } else { 0 };
+        let waiting = match state.mirror() {
+            Some(mirror) if is_open => mirror.queue().count,
+            Some(_) | None => state.sessions.waiting(session),
+        };
         let right = match waiting {
             0 => Clean::default(),
             count => Clean::line(&format!(" {count} ")),

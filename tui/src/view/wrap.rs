@@ -39,6 +39,23 @@ pub fn wrap_line(line: &Clean, columns: usize, rows: &mut Vec<Clean>) {
     }
 }
 
+/// Puts items with `sign` between them into rows; an item is never broken apart, but cut if it is
+/// longer than a row.
+pub fn pack(items: &[Clean], columns: usize, sign: &str, cut: &str) -> Vec<Clean> {
+    let between = Clean::line(&format!(" {sign} "));
+    let mut rows: Vec<Clean> = Vec::new();
+    for item in items {
+        let item = item.cut(columns, cut);
+        match rows.last_mut() {
+            Some(row) if row.width() + between.width() + item.width() <= columns => {
+                *row = std::mem::take(row).and(&between).and(&item);
+            }
+            Some(_) | None => rows.push(item),
+        }
+    }
+    rows
+}
+
 /// Returns the bytes of every row; rows after the first have `indent` columns less.
 fn break_points(text: &str, first: usize, indent: usize, columns: usize) -> Vec<Range<usize>> {
     let mut rows = Vec::new();
@@ -112,6 +129,18 @@ mod tests {
     #[test]
     fn indented_lines_stay_indented() {
         assert_eq!(rows("  1. install the clock", 14), ["  1. install", "  the clock"]);
+    }
+
+    #[test]
+    fn packed_items_stay_whole() {
+        let items = ["Alt+R run it again", "Alt+X drop it", "x"].map(Clean::line);
+        let rows = |columns| {
+            let rows = pack(&items, columns, "·", "…");
+            rows.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(40), ["Alt+R run it again · Alt+X drop it · x"]);
+        assert_eq!(rows(30), ["Alt+R run it again", "Alt+X drop it · x"]);
+        assert_eq!(rows(9), ["Alt+R ru…", "Alt+X dr…", "x"]);
     }
 
     #[test]

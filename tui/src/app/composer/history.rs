@@ -43,6 +43,11 @@ impl History {
         (to <= self.entries.len()).then(|| self.go(draft, to))
     }
 
+    /// Returns what was sent with this text, with its folds.
+    pub(super) fn recall(&self, text: &str) -> Option<Buffer> {
+        self.entries.iter().rev().find(|entry| entry.text() == text).cloned()
+    }
+
     fn go(&mut self, draft: &Buffer, to: usize) -> Buffer {
         self.left.insert(self.at, draft.clone());
         self.at = to;

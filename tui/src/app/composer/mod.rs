@@ -218,9 +218,11 @@ impl Composer {
         text
     }
 
-    /// Puts `text` in place of the draft, which undo brings back.
+    /// Puts `text`, folded as it was when it was sent, in place of the draft, which undo brings
+    /// back.
     pub fn bring_back(&mut self, text: &str) {
-        self.replace(Buffer::new(text));
+        let sent = self.history.recall(text);
+        self.replace(sent.unwrap_or_else(|| Buffer::new(text)));
     }
 
     /// Lays the draft out; `label` is shown for folded pastes.

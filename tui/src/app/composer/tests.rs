@@ -86,10 +86,13 @@ fn a_kilobyte_burst_of_one_line_does_not_submit() {
 #[test]
 fn a_short_line_that_arrived_at_once_submits_after_a_moment() {
     let mut composer = Composer::default();
-    assert_eq!(burst(&mut composer, "ok\r", 0, 0), [Enter::Held]);
-    assert!(composer.deadline().is_some());
-    assert_eq!(composer.decide_enter(), Some(Enter::Submit));
-    assert_eq!(composer.take(), "ok");
+    for line in ["ok", "a line as long as those that scripts type into a terminal multiplexer, one"]
+    {
+        assert_eq!(burst(&mut composer, &format!("{line}\r"), 0, 0), [Enter::Held]);
+        assert!(composer.deadline().is_some());
+        assert_eq!(composer.decide_enter(), Some(Enter::Submit));
+        assert_eq!(composer.take(), line);
+    }
 }
 
 #[test]
@@ -255,6 +258,17 @@ fn a_folded_paste_comes_back_folded_from_history() {
     apply(&mut composer, &[Edit::Up]);
     assert_eq!(composer.buffer().units().count(), 1);
     assert_eq!(composer.take(), text);
+}
+
+#[test]
+fn a_folded_paste_comes_back_folded_when_it_is_refused() {
+    let text = "log line\n".repeat(200);
+    let mut composer = Composer::default();
+    composer.paste(&text);
+    composer.take();
+    composer.bring_back(&text);
+    assert_eq!(composer.buffer().units().count(), 1);
+    assert_eq!(composer.buffer().text(), text);
 }
 
 #[test]

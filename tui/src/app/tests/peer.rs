@@ -241,6 +241,14 @@ impl Peer {
         self.state.composer.buffer().text()
     }
 
+    /// Opens another session.
+    pub(crate) fn open(&mut self, session: &Session) {
+        self.session = session.clone();
+        self.queue.session_id = session.id;
+        self.state.open_session(session.id);
+        self.take(Message::Tick);
+    }
+
     fn answer(&mut self, frame: &str) -> Option<String> {
         let request = RequestFrame::parse(frame).unwrap();
         let payload: Value = serde_json::from_str(request.payload).unwrap();
@@ -441,6 +449,11 @@ impl Peer {
             created_at: UnixMillis::new(NOON),
         };
         self.messages.push(message.clone());
+        self.tell_message(message);
+    }
+
+    /// Tells the screen of a message as it is now.
+    pub(crate) fn tell_message(&mut self, message: Spoken) {
         let event = TranscriptMessage {
             message,
             event_seq: self.next_event(),

@@ -1,1 +1,108 @@
+use serde_json::json;
+use usher_shared::error::ErrorCode;
+use usher_shared::id::SessionId;
+use usher_shared::protocol::session::Session;
+use uuid::Uuid;
 
+use super::peer::{Peer, refusal};
+use crate::app::Focus;
+
+fn session(peer: &Peer, number: u128, title: &str) -> Session {
+    Session {
+        id: SessionId::from_uuid(Uuid::from_u128(number)),
+        title: title.to_owned(),
+        ..peer.session.clone()
+    }
+}
+
+#[test]
+fn the_newest_session_is_opened() {
+    let peer = Peer::online(80, 24);
+    assert_eq!(peer.state.mirror().unwrap().session().id, peer.session.id);
+    assert_eq!(peer.asked_for("task.create"), [] as [serde_json::Value; 0]);
+}
+
+#[test]
+fn without_a_session_one_is_made_in_the_directory() {
+    let mut peer = Peer::new(80, 24);
+    peer.sessions.clear();
+    peer.connect();
+    assert_eq!(
+        peer.asked_for("task.create"),
+        [json!({
+            "title": "payments-api",
+            "workspace_dir": "/work/payments-api",
+            "client_request_id": "test.3",
+        })]
+    );
+    assert!(peer.state.mirror().is_some());
+}
+
+#[test]
+fn a_server_without_the_directory_gets_a_task_without_one() {
+    let mut peer = Peer::new(80, 24);
+    peer.sessions.clear();
+    let error = refusal(ErrorCode::Validation).with("field", "workspace_dir");
+    peer.refuse.push(("task.create", error));
+    peer.connect();
+    let asked = peer.asked_for("task.create");
+    let directories: Vec<_> = asked.iter().map(|asked| asked.get("workspace_dir")).collect();
+    assert_eq!(directories, [Some(&json!("/work/payments-api")), None]);
+    assert_ne!(asked[0]["client_request_id"], asked[1]["client_request_id"]);
+}
+
+#[test]
+fn the_start_goes_on_after_a_lost_link_with_the_same_request_id() {
+    let mut peer = Peer::new(80, 24);
+    peer.sessions.clear();
+    peer.refuse.push(("task.create", refusal(ErrorCode::ShuttingDown)));
+    peer.connect();
+    peer.disconnect();
+    peer.refuse.clear();
+    peer.pass(1_000);
+    peer.link(usher_shared::client::Input::LinkOpened);
+    let asked = peer.asked_for("task.create");
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0], asked[1]);
+    assert!(peer.state.mirror().is_some());
+}
+
+#[test]
+fn a_refused_session_opens_the_list_and_says_why() {
+    let mut peer = Peer::new(80, 24);
+    peer.refuse.push(("session.subscribe", refusal(ErrorCode::NotFound)));
+    peer.connect();
+    assert_eq!(peer.state.focus, Focus::Sessions);
+    let toast = peer.state.toast.as_ref().unwrap();
+    assert_eq!(toast.text, "That is not there any more.");
+}
+
+#[test]
+fn every_session_keeps_its_own_draft() {
+    let mut peer = Peer::new(80, 24);
+    peer.type_text("before any");
+    peer.connect();
+    assert_eq!(peer.draft(), "before any");
+    let first = peer.session.clone();
+    let second = session(&peer, 77, "docs");
+    peer.open(&second);
+    assert_eq!(peer.draft(), "");
+    peer.type_text("for docs");
+    peer.open(&first);
+    assert_eq!(peer.draft(), "before any");
+    peer.open(&second);
+    assert_eq!(peer.draft(), "for docs");
+}
+
+#[test]
+fn another_session_is_chosen_from_the_list() {
+    let mut peer = Peer::online(80, 24);
+    let other = session(&peer, 77, "docs");
+    peer.sessions.push(other.clone());
+    peer.alt('s');
+    peer.key(crossterm::event::KeyCode::Down);
+    peer.key(crossterm::event::KeyCode::Enter);
+    let subscribed = peer.asked_for("session.subscribe");
+    assert_eq!(subscribed.last().unwrap()["session_id"], json!(other.id));
+    assert_eq!(peer.state.focus, Focus::Chat);
+}

@@ -2,13 +2,43 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use usher_shared::protocol::transcript::{MessageMetadata, MessageStatus, Role};
 
 use crate::app::State;
-use crate::app::tests::peer::Peer;
 use crate::view::draw;
 
 mod screens;
+
+/// Text cannot get around [`super::paint`], which takes clean text only.
+#[test]
+fn only_the_brush_writes_into_the_buffer() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/view");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() || path.ends_with("paint.rs") {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).unwrap();
+        for way_around in
+            ["set_str", "set_symbol", "set_line", "set_span", "set_char", "Span", "Paragraph"]
+        {
+            assert!(!source.contains(way_around), "{} in {}", way_around, path.display());
+        }
+    }
+}
+
+/// Without colours nothing depends on them; with them only the palette's own are used.
+#[test]
+fn no_color_means_no_colour_in_any_cell() {
+    use crate::app::tests::peer::Peer;
+    use crate::theme::{Charset, Colours, Theme};
+    let mut peer = Peer::online(120, 40);
+    peer.state.theme = Theme::new(Colours::None, Charset::Unicode);
+    peer.queue_entries(&["one"]);
+    peer.ask("two");
+    let (buffer, _) = drawn(&peer.state);
+    let plain = ratatui::style::Color::Reset;
+    assert!(buffer.content.iter().all(|cell| (cell.fg, cell.bg) == (plain, plain)));
+}
 
 /// Draws the screen.
 pub(crate) fn drawn(state: &State) -> (Buffer, Option<Position>) {
