@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, merge};
+use crate::client::{Answer, Client, merge, timed};
 
 /// Names a session, as requests do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,16 +138,19 @@ impl Client {
 
     /// Waits until session and queue look like this; the session must be subscribed.
     pub async fn until(&mut self, chat: &Chat, is: impl Fn(&Value, &Value) -> bool) -> Value {
-        loop {
-            // What arrives from here on may make it true after it was looked at.
-            self.forget_notifications();
-            let session = self.session(chat).await;
-            let queue = self.queue(chat).await;
-            if is(&session, &queue) {
-                return queue;
+        timed(async {
+            loop {
+                // What arrives from here on may make it true after it was looked at.
+                self.forget_notifications();
+                let session = self.session(chat).await;
+                let queue = self.queue(chat).await;
+                if is(&session, &queue) {
+                    return queue;
+                }
+                self.notification().await;
             }
-            self.notification().await;
-        }
+        })
+        .await
     }
 
     /// Waits until a turn has begun.

@@ -2,6 +2,7 @@
 //! no types with the server, so that a change of the wire shows.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::fmt;
 
 use futures_util::{SinkExt, StreamExt};
@@ -174,56 +175,46 @@ impl Client {
 
     /// Waits for the answer to the request `id`.
     pub async fn answer(&mut self, id: &str) -> Result<Answer, Closed> {
-        loop {
-            if let Some(answer) = self.answers.remove(id) {
-                return Ok(answer);
-            }
-            self.read().await?;
-        }
+        self.read_until(|client| client.answers.remove(id)).await
     }
 
     /// Waits for an error frame that answers no request.
     pub async fn refusal(&mut self) -> Result<Refusal, Closed> {
-        loop {
-            if let Some(refusal) = self.refusals.pop_front() {
-                return Ok(refusal);
-            }
-            self.read().await?;
-        }
+        self.read_until(|client| client.refusals.pop_front()).await
     }
 
     /// Waits for the refusal of the request `id`, whether or not the server could read its id.
     pub async fn refusal_or_answer(&mut self, id: &str) -> Refusal {
-        loop {
-            if let Some(answer) = self.answers.remove(id) {
-                return answer.expect_err("the request is refused");
-            }
-            if let Some(refusal) = self.refusals.pop_front() {
-                return refusal;
-            }
-            self.read().await.expect("the link is open");
-        }
+        let refusal = self.read_until(|client| {
+            let answer = client.answers.remove(id);
+            let answer = answer.map(|answer| answer.expect_err("the request is refused"));
+            answer.or_else(|| client.refusals.pop_front())
+        });
+        refusal.await.expect("the link is open")
     }
 
     /// Waits for the next notification; returns its action and payload.
     pub async fn notification(&mut self) -> (String, Value) {
-        loop {
-            if let Some(mut frame) = self.notifications.pop_front() {
-                let action = frame["action"].as_str().unwrap_or_default().to_owned();
-                return (action, frame["payload"].take());
-            }
-            self.read().await.expect("the link is open");
-        }
+        self.notified_of(|_, _| true).await
     }
 
     /// Waits for a notification of this kind, and drops those before it.
     pub async fn notified(&mut self, action: &str, matches: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let (got, payload) = self.notification().await;
-            if got == action && matches(&payload) {
-                return payload;
+        self.notified_of(|got, payload| got == action && matches(payload)).await.1
+    }
+
+    async fn notified_of(&mut self, matches: impl Fn(&str, &Value) -> bool) -> (String, Value) {
+        let notification = self.read_until(|client| {
+            while let Some(mut frame) = client.notifications.pop_front() {
+                let payload = frame["payload"].take();
+                let action = frame["action"].as_str().unwrap_or_default();
+                if matches(action, &payload) {
+                    return Some((action.to_owned(), payload));
+                }
             }
-        }
+            None
+        });
+        notification.await.expect("the link is open")
     }
 
     /// Forgets the notifications that have arrived.
@@ -233,11 +224,8 @@ impl Client {
 
     /// Waits until the server closes the link.
     pub async fn closed(&mut self) -> Closed {
-        loop {
-            if let Err(closed) = self.read().await {
-                return closed;
-            }
-        }
+        let Err(closed) = self.read_until(|_| None::<Infallible>).await;
+        closed
     }
 
     /// Cuts the link without a word.
@@ -245,10 +233,26 @@ impl Client {
         drop(self);
     }
 
+    /// Reads frames until `found` gives something.
+    async fn read_until<T>(
+        &mut self,
+        mut found: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, Closed> {
+        timed(async {
+            loop {
+                if let Some(found) = found(self) {
+                    return Ok(found);
+                }
+                self.read().await?;
+            }
+        })
+        .await
+    }
+
     /// Reads one frame into its place.
     async fn read(&mut self) -> Result<(), Closed> {
         let vanished = Closed { code: None };
-        let text = match timed(self.socket.next()).await {
+        let text = match self.socket.next().await {
             Some(Ok(Message::Text(text))) => text,
             Some(Ok(Message::Close(frame))) => {
                 let code = frame.map(|frame| frame.code.into());
@@ -289,6 +293,7 @@ pub fn merge(object: &mut Value, changes: Value) {
     }
 }
 
-async fn timed<T>(future: impl Future<Output = T>) -> T {
+/// Bounds the wait for something that has to happen.
+pub(crate) async fn timed<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("the server reacts in time")
 }

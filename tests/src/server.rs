@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -239,13 +239,16 @@ impl Server {
 
     /// Waits until it has ended by itself.
     pub fn ended(mut self) -> (ExitStatus, Launch) {
-        // Its end of stdout closes with it; a wait with a bound comes for free.
-        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+        // Its end of stdout closes with it, which bounds this wait.
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("usherd does not end"),
+            }
+        }
         let mut child = self.child.take().expect("nobody has waited yet");
-        let status = match child.try_wait().expect("our own child can be waited for") {
-            Some(status) => status,
-            None => child.wait().expect("our own child can be waited for"),
-        };
+        let status = child.wait().expect("our own child can be waited for");
         (status, self.launch.clone())
     }
 
