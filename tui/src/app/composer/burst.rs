@@ -53,6 +53,11 @@ impl Burst {
         self.held_until
     }
 
+    /// Tells whether the last keys came faster than anyone types.
+    pub(super) fn is_fast(&self) -> bool {
+        self.keys > 2
+    }
+
     /// The terminal marked a paste.
     pub(super) fn marked_paste(&mut self) {
         self.mode = Mode::Marked;
