@@ -187,7 +187,18 @@ fn read_file(path: &Path) -> Result<File, ConfigError> {
 fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
     let key = |field: &str| format!("agents.{name}.{field}");
     match (table.kind, table.command) {
-        (AgentKind::Demo, _) => Ok(AgentSpec::Demo),
+        (AgentKind::Demo, None)
+            if table.args.is_empty()
+                && table.env_from.is_empty()
+                && table.cancel_grace.is_none() =>
+        {
+            Ok(AgentSpec::Demo)
+        }
+        (AgentKind::Demo, command) => Err(ConfigError::Value {
+            key: format!("agents.{name}"),
+            value: command.unwrap_or_else(|| "demo".to_owned()),
+            why: "the demo agent has no settings but its kind",
+        }),
         (AgentKind::Command, Some(program)) => Ok(AgentSpec::Command(CommandSpec {
             program,
             args: table.args,

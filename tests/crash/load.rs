@@ -1,12 +1,14 @@
 //! A load of prompts from several links, and the proof of what became of each.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::AddAssign;
 
 use serde_json::json;
 use tokio::task::JoinSet;
 use usher_tests::chat::{Chat, by_role, contents, string};
 use usher_tests::client::{Answer, Client};
 use usher_tests::server::Server;
+use uuid::Uuid;
 
 /// Links that send at once.
 const LINKS: usize = 8;
@@ -69,9 +71,24 @@ pub(crate) struct Load {
 impl Load {
     /// Connects and starts sending.
     pub(crate) async fn begin(server: &Server, chats: &[Chat], name: &str) -> Running {
+        let mut clients = Vec::new();
+        for _ in 0..LINKS {
+            // Some of these servers die before anything is sent.
+            let Ok(mut client) = Client::dial(server).await else {
+                break;
+            };
+            let instance = Uuid::new_v4().to_string();
+            let hello = json!({
+                "protocol": [1],
+                "client": {"name": "load", "version": "0"},
+                "client_instance": instance,
+            });
+            if client.try_request("hello", hello).await.is_ok() {
+                clients.push(client);
+            }
+        }
         let mut links = JoinSet::new();
-        for number in 0..LINKS {
-            let client = Client::connect(server).await;
+        for (number, client) in clients.into_iter().enumerate() {
             let chat = chats[number % chats.len()].clone();
             links.spawn(send_all(client, chat, format!("{name}-{number}")));
         }
@@ -111,15 +128,31 @@ impl Load {
         self.links.iter().any(|sent| sent.cut_off)
     }
 
-    /// Returns how many prompts were sent.
-    pub(crate) fn sent_count(&self) -> usize {
-        self.links.iter().map(|sent| sent.prompts.len()).sum()
+    /// Returns how many prompts were sent, and how many of them are known to be accepted.
+    pub(crate) fn counts(&self) -> Counts {
+        let prompts = || self.links.iter().flat_map(|sent| &sent.prompts);
+        Counts {
+            sent: prompts().count(),
+            acknowledged: prompts()
+                .filter(|(_, known)| matches!(known, Known::Acknowledged(_)))
+                .count(),
+        }
     }
+}
 
-    /// Returns how many of them are known to be accepted.
-    pub(crate) fn acknowledged_count(&self) -> usize {
-        let prompts = self.links.iter().flat_map(|sent| &sent.prompts);
-        prompts.filter(|(_, known)| matches!(known, Known::Acknowledged(_))).count()
+/// How far a load came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Prompts sent.
+    pub(crate) sent: usize,
+    /// Prompts acknowledged.
+    pub(crate) acknowledged: usize,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.sent += more.sent;
+        self.acknowledged += more.acknowledged;
     }
 }
 

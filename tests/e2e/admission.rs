@@ -223,7 +223,6 @@ async fn c007_the_fingerprint_covers_what_was_asked_for_and_nothing_else() {
         json!({"model": null}),
         json!({"content": "\u{c1}"}),
         json!({"content": "A\u{301} "}),
-        json!({"context_files": [{"path": "a.rs", "name": "a.rs"}]}),
     ] {
         let mut payload = chat.with(fields.clone());
         usher_tests::client::merge(&mut payload, change.clone());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use usher_tests::chat::{Chat, by_role, contents, string};
 use usher_tests::client::{Client, Refusal};
-use usher_tests::server::{Launch, Server};
+use usher_tests::server::Server;
 
 struct Scene {
     server: Server,
@@ -14,10 +14,7 @@ struct Scene {
 impl Scene {
     /// A subscribed session, auto-run on.
     async fn new() -> Self {
-        Self::on(Server::start()).await
-    }
-
-    async fn on(server: Server) -> Self {
+        let server = Server::start();
         let mut client = Client::connect(&server).await;
         let chat = Chat::create(&mut client).await;
         client.subscribe(&chat).await;
@@ -265,8 +262,7 @@ async fn a_cancel_of_another_turn_than_the_running_one_is_refused() {
 
 #[tokio::test]
 async fn an_agent_that_ignores_a_cancel_is_ended_by_force_and_the_next_prompt_runs() {
-    let launch = Launch::new().config("cancel_grace = \"100ms\"\n");
-    let mut scene = Scene::on(launch.start()).await;
+    let mut scene = Scene::new().await;
     scene.running("/demo deaf").await;
     scene.admit("next").await;
     scene.cancel().await;
@@ -290,12 +286,9 @@ async fn c077_a_failed_turn_parks_the_queue_and_shows_why() {
         let next = format!("after {text}");
         scene.admit(&next).await;
         scene.client.set_auto_run(&scene.chat, true).await;
-        let ended = scene.client.notified("turn.ended", |_| true).await;
-        assert_eq!(
-            (&ended["outcome"], &ended["reason"]),
-            (&json!(outcome), &json!(reason)),
-            "{text}"
-        );
+        let is_it = |ended: &Value| ended["reason"] == json!(reason);
+        let ended = scene.client.notified("turn.ended", is_it).await;
+        assert_eq!(ended["outcome"], json!(outcome), "{text}");
         scene.settled().await;
         assert_eq!(scene.auto_run().await, (json!(false), json!(parked)), "{text}");
         assert_eq!(scene.waiting().await, [next.as_str()]);

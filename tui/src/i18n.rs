@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use std::rc::Rc;
+
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentError, FluentResource};
 use unic_langid::LanguageIdentifier;
@@ -29,10 +31,11 @@ const CATALOGUES: &[Catalogue] = &[Catalogue {
     ],
 }];
 
-/// Finds text by name in the chosen language, then in English.
+/// Finds text by name in the chosen language, then in English. Cheap to clone.
+#[derive(Clone)]
 pub struct Localizer {
     /// The chosen language first, the fallback last.
-    bundles: Vec<FluentBundle<FluentResource>>,
+    bundles: Rc<[FluentBundle<FluentResource>]>,
 }
 
 impl Localizer {

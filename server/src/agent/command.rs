@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
-use usher_shared::protocol::turn::TurnReason;
+use usher_shared::vocabulary::TurnReason;
 
 use super::output::{Tail, TextDecoder};
 use super::process::{self, ProcessGroup};

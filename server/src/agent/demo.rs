@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use usher_shared::protocol::session::PermissionKind;
-use usher_shared::protocol::turn::TurnReason;
+use usher_shared::vocabulary::PermissionKind;
+use usher_shared::vocabulary::TurnReason;
 
 use super::demo_script::{Offer, Step, parse};
 use super::{

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use usher_shared::protocol::session::PermissionKind;
-use usher_shared::protocol::turn::TurnReason;
+use usher_shared::vocabulary::PermissionKind;
+use usher_shared::vocabulary::TurnReason;
 
 use super::super::AgentPrompt;
 use super::*;

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use usher_shared::protocol::session::PermissionKind;
-use usher_shared::protocol::turn::TurnReason;
+use usher_shared::vocabulary::PermissionKind;
+use usher_shared::vocabulary::TurnReason;
 
 pub use command::CommandSpec;
 pub use registry::{Agents, DEMO};

@@ -8,7 +8,9 @@ use tokio::sync::Notify;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
-use usher_shared::limits::{NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX};
+use usher_shared::limits::{
+    NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX, READ_BYTES_MAX,
+};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
@@ -24,7 +26,9 @@ use usher_shared::protocol::session::{
 use usher_shared::protocol::task::{
     TaskCreateParams, TaskCreateReply, TaskGetParams, TaskGetReply, TaskListParams, TaskListReply,
 };
-use usher_shared::protocol::transcript::{TranscriptPageParams, TranscriptPageReply};
+use usher_shared::protocol::transcript::{
+    TranscriptPageParams, TranscriptPageReply, TranscriptReadParams, TranscriptReadReply,
+};
 use usher_shared::protocol::turn::{
     TurnCancelParams, TurnCancelReply, TurnResolveParams, TurnResolveReply,
 };
@@ -84,6 +88,7 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         SubscribeParams::ACTION => router.subscribe(wire::parse(payload)?),
         UnsubscribeParams::ACTION => router.unsubscribe(wire::parse(payload)?),
         TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
+        TranscriptReadParams::ACTION => router.read(wire::parse(payload)?),
         TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
         TurnResolveParams::ACTION => router.resolve(wire::parse(payload)?),
         PermissionRespondParams::ACTION => router.respond(wire::parse(payload)?),
@@ -259,6 +264,21 @@ impl Router {
             let page = found.map_err(|error| Ok(wire::find_error(error)))?;
             let messages = page.messages.iter().map(wire::message).collect();
             Ok(TranscriptPageReply { messages, has_more: page.has_more })
+        })
+    }
+
+    fn read(self, params: TranscriptReadParams) -> Routed {
+        let TranscriptReadParams { session_id, message_id, offset, length } = params;
+        if !(1..=READ_BYTES_MAX).contains(&length) {
+            let error = WireError::validation("length", "out of bounds");
+            return Err(error.with("limit", READ_BYTES_MAX));
+        }
+        let lane = Some(session_id);
+        self.work(lane, TranscriptReadParams::ACTION, move |context| async move {
+            let (service, caller) = (context.service, context.caller);
+            let found = service.read_text(caller, session_id, message_id, offset, length).await;
+            let range = found.map_err(|error| Ok(wire::find_error(error)))?;
+            Ok(TranscriptReadReply { text: range.text, eof: range.eof })
         })
     }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use usher_shared::id::{IncarnationId, SessionId, TaskId};
+use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
 
 use super::{FindError, MakeError, QueueView, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::NewSession;
 use crate::domain::session::{Caller, Session};
 use crate::domain::{Change, Decision};
-use crate::store::{Page, PageBounds, Reads, StoreError, TransactError};
+use crate::store::{Page, PageBounds, Reads, StoreError, TextRange, TransactError};
 
 /// Everything a terminal needs to show a session.
 #[derive(Clone, Debug)]
@@ -121,6 +121,26 @@ impl Service {
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
                 Ok(reads.page(&session, bounds, limit)?)
+            })
+            .await
+    }
+
+    /// Returns a part of one message's text.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn read_text(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+        message_id: MessageId,
+        offset: u64,
+        length: u64,
+    ) -> Result<TextRange, FindError> {
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                reads.text(&session, message_id, offset, length)?.ok_or(FindError::NotFound)
             })
             .await
     }

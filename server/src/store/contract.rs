@@ -286,6 +286,33 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
         })
         .await
         .unwrap();
+    // Read in steps that fall inside characters.
+    let mut read = String::new();
+    loop {
+        let offset = read.len() as u64;
+        let range = store
+            .read(move |reads| {
+                let session = existing(reads, session);
+                reads.text(&session, id, offset, 10_001)
+            })
+            .await
+            .unwrap()
+            .unwrap();
+        read.push_str(&range.text);
+        if range.eof {
+            break;
+        }
+    }
+    assert!(read == whole, "what is read in steps is the whole text");
+    let inside = whole.find('é').unwrap() as u64 + 1;
+    let refused = store
+        .read(move |reads| {
+            let session = existing(reads, session);
+            reads.text(&session, id, inside, 10)
+        })
+        .await
+        .unwrap();
+    assert_eq!(refused, None);
     let shown = &page.messages[0];
     assert_eq!(shown.content_bytes, whole.len() as u64);
     assert!(shown.content.len() > MESSAGE_CONTENT_BYTES_MAX - 4);

@@ -17,6 +17,6 @@ mod sqlite;
 mod writer;
 
 pub use error::{StoreError, TransactError};
-pub use reads::{Page, PageBounds, Reads};
+pub use reads::{Page, PageBounds, Reads, TextRange};
 pub use sqlite::Sync;
 pub use writer::{EventSink, Store, StoreFiles};

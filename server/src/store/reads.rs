@@ -46,6 +46,15 @@ pub struct Page {
     pub has_more: bool,
 }
 
+/// A part of one message's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextRange {
+    /// The text.
+    pub text: String,
+    /// Whether this is all there is by now.
+    pub eof: bool,
+}
+
 impl<'a> Reads<'a> {
     pub(super) fn new(conn: &'a mut dyn Conn) -> Self {
         Self { conn }
@@ -221,6 +230,46 @@ impl<'a> Reads<'a> {
         messages.truncate(limit as usize);
         messages.sort_by_key(|message| message.seq);
         Ok(Page { messages, has_more })
+    }
+
+    /// Returns the text of a message from byte `offset` on, at most `length` bytes, at characters'
+    /// bounds, and whether that is all there is by now. None if there is no such message or
+    /// `offset` is inside a character.
+    pub fn text(
+        &mut self,
+        session: &Session,
+        id: MessageId,
+        offset: u64,
+        length: u64,
+    ) -> Result<Option<TextRange>, StoreError> {
+        let Some(message) = self.message(session, id)? else { return Ok(None) };
+        let total = message.content_bytes;
+        // At least one character, or a reader would never get on.
+        let end = offset.saturating_add(length.max(4)).min(total);
+        let mut bytes = Vec::new();
+        let params = [
+            Param::Int(session.key.0),
+            Param::Id(id.uuid()),
+            Param::Int(i64::try_from(offset).unwrap_or(i64::MAX)),
+            Param::Int(i64::try_from(end).unwrap_or(i64::MAX)),
+        ];
+        self.conn.query(sql::TEXT_RANGE, &params, &mut |row| {
+            let start = row.int(0)?.unsigned_abs();
+            let content = row.text(1)?.as_bytes();
+            let skip = usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX);
+            bytes.extend_from_slice(content.get(skip..).unwrap_or_default());
+            Ok(())
+        })?;
+        bytes.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
+        // The end may have cut a character; the start must not.
+        let whole = match std::str::from_utf8(&bytes) {
+            Ok(_) => bytes.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Ok(None),
+        };
+        bytes.truncate(whole);
+        let eof = offset + whole as u64 >= total;
+        Ok(String::from_utf8(bytes).ok().map(|text| TextRange { text, eof }))
     }
 
     /// Runs a query for messages, each with as much of its text as lists show.

@@ -179,6 +179,13 @@ pub(super) const MESSAGE_REPLACE: &str =
 pub(super) const PART_INSERT: &str =
     "INSERT INTO message_parts (message_key, start_byte, content) VALUES (?1, ?2, ?3)";
 pub(super) const PARTS_DELETE: &str = "DELETE FROM message_parts WHERE message_key = ?1";
+/// A message's own text and its parts, each with where it starts; those that touch a range.
+pub(super) const TEXT_RANGE: &str = "SELECT x.start_byte, x.content FROM \
+    (SELECT 0 AS start_byte, content FROM messages WHERE session_key = ?1 AND id = ?2 \
+     UNION ALL SELECT p.start_byte, p.content FROM message_parts p JOIN messages m \
+     ON m.key = p.message_key WHERE m.session_key = ?1 AND m.id = ?2) x \
+    WHERE x.start_byte < ?4 AND x.start_byte + octet_length(x.content) > ?3 \
+    ORDER BY x.start_byte";
 pub(super) const PARTS_FROM: &str = "SELECT start_byte, content FROM message_parts \
     WHERE message_key = ?1 AND start_byte < ?2 ORDER BY start_byte";
 pub(super) const MESSAGE_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1";

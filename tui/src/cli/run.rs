@@ -10,6 +10,7 @@ use super::{queue, send, server};
 use crate::driver::{AddressError, Server};
 use crate::i18n::{Localizer, Value};
 use crate::paths::{Paths, PathsError};
+use crate::runtime::{self, Ended, RunError, RunOptions};
 use crate::view::clean::Clean;
 
 /// Runs `usher` with these arguments, the program's name first.
@@ -30,41 +31,68 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         format: format(&cli),
     };
     let token = environment("USHER_TOKEN").filter(|token| !token.is_empty());
-    dispatch(cli, paths, token, &output)
+    dispatch(cli, paths, token, output)
 }
 
 fn dispatch(
     cli: Cli,
     paths: Result<Paths, PathsError>,
     token: Option<String>,
-    output: &Output,
+    output: Output,
 ) -> ExitCode {
     let command = match cli.command {
         Some(Command::Serve(command)) => {
-            return server::serve(command, paths.as_ref().ok(), output);
+            return server::serve(command, paths.as_ref().ok(), &output);
         }
         Some(Command::Stop) => {
             return ExitCode::from(match &paths {
-                Ok(paths) => server::stop(paths, output),
-                Err(_) => no_home(output),
+                Ok(paths) => server::stop(paths, &output),
+                Err(_) => no_home(&output),
             });
         }
         other => other,
     };
-    let server = match choose_server(cli.server.as_deref(), paths, output) {
+    let server = match choose_server(cli.server.as_deref(), paths, &output) {
         Ok(server) => server,
         Err(exit) => return ExitCode::from(exit),
     };
-    let Some(command) = command else {
-        return ExitCode::from(Exit::Usage);
-    };
-    ExitCode::from(one_shot(command, server, token, output))
+    match command {
+        Some(command) => ExitCode::from(one_shot(command, server, token, &output)),
+        None => screen(server, token, output),
+    }
+}
+
+/// Shows the terminal client until its person leaves.
+fn screen(server: Server, token: Option<String>, output: Output) -> ExitCode {
+    let options = RunOptions { server, token, session: None, localizer: output.localizer.clone() };
+    match block_on(runtime::run(options)) {
+        Ok(Ended::Left) => ExitCode::SUCCESS,
+        // A shell reports a signal so.
+        Ok(Ended::Signal(number)) => ExitCode::from(u8::try_from(128 + number).unwrap_or(255)),
+        Err(RunError::NotATerminal) => {
+            output.problem(&output.text("cli-no-terminal", &[]));
+            ExitCode::from(Exit::Usage)
+        }
+        Err(RunError::Terminal(error)) => {
+            let reason = Clean::line(&error.to_string());
+            let reason = [("reason", Value::from(reason.as_str()))];
+            output.problem(&output.text("cli-terminal-failed", &reason));
+            ExitCode::from(Exit::OutputFailed)
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a machine that runs this can give it a timer and a poll");
+    let result = runtime.block_on(future);
+    // A name that is still being looked up must not hold the program up.
+    runtime.shutdown_background();
+    result
 }
 
 fn one_shot(command: Command, server: Server, token: Option<String>, output: &Output) -> Exit {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a machine that runs this can give it a timer and a poll");
-    runtime.block_on(async {
+    block_on(async {
         match command {
             Command::Send(args) => send::send(&args, server, token, output).await,
             Command::Queue(QueueCommand::List(args)) => {

@@ -38,6 +38,12 @@ pub(super) fn serve(mut command: ServeCommand, paths: Option<&Paths>, output: &O
         let own = ServerAddress::Unix(paths.socket.clone());
         command.serve.listen.push(own.to_string());
     }
+    if command.serve.config.is_none()
+        && let Some(paths) = paths
+        && paths.config_file.exists()
+    {
+        command.serve.config = Some(paths.config_file.clone());
+    }
     usher_server::serve(command.serve)
 }
 
@@ -131,8 +137,8 @@ async fn ask(server: Server, token: Option<String>, status: &mut Status) -> Resu
         status.store_id = Some(hello.server.store_id);
         status.user = Some(hello.user.name.clone());
     }
-    let tasks = client.call(&TaskListParams::default()).await?.tasks;
-    let sessions = client.call(&SessionListParams { task_id: None }).await?;
+    let tasks = client.ask(&TaskListParams::default()).await?.tasks;
+    let sessions = client.ask(&SessionListParams { task_id: None }).await?;
     let count = |count: usize| u64::try_from(count).ok();
     status.tasks = count(tasks.len());
     status.queued = Some(tasks.iter().map(|task| task.queued_prompt_count).sum());

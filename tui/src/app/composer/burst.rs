@@ -13,8 +13,8 @@ const HOLD_MS: u64 = 40;
 /// How long after the last key of a paste an Enter still belongs to it, milliseconds.
 const TAIL_MS: u64 = 120;
 /// An Enter at the end of a burst of this many keys ends a paste; of fewer, it may be the end of
-/// what was typed while the link was slow.
-const LONG_BURST_KEYS: u32 = 64;
+/// what was typed while the link was slow, or of what a script typed.
+const LONG_BURST_KEYS: u32 = 800;
 
 /// What an Enter means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,10 +86,13 @@ fn a_kilobyte_burst_of_one_line_does_not_submit() {
 #[test]
 fn a_short_line_that_arrived_at_once_submits_after_a_moment() {
     let mut composer = Composer::default();
-    assert_eq!(burst(&mut composer, "ok\r", 0, 0), [Enter::Held]);
-    assert!(composer.deadline().is_some());
-    assert_eq!(composer.decide_enter(), Some(Enter::Submit));
-    assert_eq!(composer.take(), "ok");
+    for line in ["ok", "a line as long as those that scripts type into a terminal multiplexer, one"]
+    {
+        assert_eq!(burst(&mut composer, &format!("{line}\r"), 0, 0), [Enter::Held]);
+        assert!(composer.deadline().is_some());
+        assert_eq!(composer.decide_enter(), Some(Enter::Submit));
+        assert_eq!(composer.take(), line);
+    }
 }
 
 #[test]
