@@ -23,7 +23,7 @@ pub enum Enter {
     Submit,
     /// A line end of a paste.
     Newline,
-    /// Not known yet: ask again at [`Burst::deadline`].
+    /// Not known yet: ask again at `Burst::deadline`.
     Held,
 }
 
