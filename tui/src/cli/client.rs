@@ -86,6 +86,9 @@ pub(super) struct Client {
     pub(super) driver: Driver,
     /// How turns of the open session ended while this client looked on.
     pub(super) turns_ended: Vec<TurnEnded>,
+    /// Counts the events that are not answers to own calls: whoever called in between can tell
+    /// whether something else happened meanwhile.
+    pub(super) news: u64,
     /// Whether the server sees the same files.
     shares_files: bool,
     calls: u64,
@@ -109,6 +112,7 @@ impl Client {
         let mut client = Self {
             driver: Driver::start(server, engine_config(token)),
             turns_ended: Vec::new(),
+            news: 0,
             shares_files,
             calls: 0,
         };
@@ -132,9 +136,12 @@ impl Client {
     /// Waits for the next event.
     pub(super) async fn next_event(&mut self) -> Event {
         let event = self.driver.next_event().await;
-        if let Event::TurnEnded(turn) = &event {
-            self.turns_ended.push(turn.clone());
+        match &event {
+            Event::TurnEnded(turn) => self.turns_ended.push(turn.clone()),
+            Event::Called { .. } => return event,
+            _ => {}
         }
+        self.news += 1;
         event
     }
 

@@ -127,12 +127,15 @@ pub(super) async fn follow(
     let mut told = false;
     loop {
         let away = offline_since.is_some_and(|since| since.elapsed() >= OFFLINE_PATIENCE);
+        let news = client.news;
         let looked = tokio::select! {
             looked = look(client, session_id, id) => looked,
             () = interrupted() => return None,
         };
         match looked {
             Ok(Next::Over(ending)) => return Some(ending),
+            // What happened during the look's own calls may be what it looked for.
+            Ok(Next::Wait | Next::WaitParked) if client.news != news => continue,
             Ok(Next::WaitParked) if !told => {
                 told = true;
                 output.problem(&output.text("cli-wait-parked", &[]));
