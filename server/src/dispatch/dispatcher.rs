@@ -4,20 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{error, warn};
+use tracing::{debug, warn};
 use usher_shared::id::{SessionId, TurnId};
 
-use super::runner::{Order, Runner};
+use super::mailbox::{Mailbox, Order};
+use super::runner::Runner;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
 use crate::net::hub::Hub;
 use crate::service::Service;
 
-/// Orders waiting for one runner. A session has one open turn, which is started once and stopped
-/// once, so that more never wait.
-const ORDERS_MAX: usize = 8;
 /// Removed entries can be restored for ten minutes.
 const UNDO_MS: i64 = 600_000;
 
@@ -67,7 +65,7 @@ impl Dispatcher {
 
     /// Runs until its task is dropped.
     pub async fn run(self: Arc<Self>, service: Service, hub: Arc<Hub>, settings: DispatchSettings) {
-        let mut runners: HashMap<SessionId, mpsc::Sender<Order>> = HashMap::new();
+        let mut runners: HashMap<SessionId, Mailbox> = HashMap::new();
         let mut pass = interval(settings.pass);
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -81,34 +79,24 @@ impl Dispatcher {
             let Inbox { starts, stops, may_start } = std::mem::take(&mut *self.inbox());
             for start in starts {
                 let session = start.session_id;
-                let spawn = |order| {
-                    let (orders, mailbox) = mpsc::channel(ORDERS_MAX);
-                    let sent = orders.try_send(order);
-                    debug_assert!(sent.is_ok(), "a new mailbox is empty");
-                    let runner = Runner::new(session, service.clone(), Arc::clone(&hub), mailbox);
-                    tokio::spawn(runner.run());
-                    orders
+                let known = runners.get(&session).cloned();
+                let Err(order) =
+                    known.unwrap_or_else(Mailbox::gone).post(Order::Run(Box::new(start)))
+                else {
+                    continue;
                 };
-                let order = Order::Run(start);
-                let refused = match runners.get(&session) {
-                    Some(runner) => runner.try_send(order).err(),
-                    None => Some(mpsc::error::TrySendError::Closed(order)),
-                };
-                match refused {
-                    None => {}
-                    Some(mpsc::error::TrySendError::Closed(order)) => {
-                        runners.insert(session, spawn(order));
-                    }
-                    Some(mpsc::error::TrySendError::Full(_)) => {
-                        error!(%session, "a runner does not take its turn");
-                    }
-                }
+                let mailbox = Mailbox::default();
+                let posted = mailbox.post(order);
+                debug_assert!(posted.is_ok(), "a new mailbox is open");
+                let runner =
+                    Runner::new(session, service.clone(), Arc::clone(&hub), mailbox.clone());
+                tokio::spawn(runner.run());
+                runners.insert(session, mailbox);
             }
             for (session, turn) in stops {
-                if let Some(runner) = runners.get(&session)
-                    && runner.try_send(Order::Stop(turn)).is_err()
-                {
-                    warn!(%session, "the turn to stop is over");
+                let runner = runners.get(&session);
+                if runner.is_none_or(|runner| runner.post(Order::Stop(turn)).is_err()) {
+                    debug!(%session, %turn, "the turn to stop is over");
                 }
             }
             for session in may_start {

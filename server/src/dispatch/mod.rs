@@ -4,6 +4,7 @@
 //! the session's agent and runs its turns one after the other.
 
 mod dispatcher;
+mod mailbox;
 mod questions;
 mod runner;
 mod scribe;

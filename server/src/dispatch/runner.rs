@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{error, info};
 use usher_shared::id::{PermissionId, SessionId, TurnId};
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role, TurnOutcome, TurnReason};
 
+use super::mailbox::{Mailbox, Order};
 use super::questions::{Answer, Question, QuestionOption};
 use super::scribe::{Scribe, insist};
 use crate::agent::{AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart};
@@ -24,27 +25,26 @@ use crate::stop;
 /// An agent that ran no turn for this long is stopped; the next turn starts it again.
 const IDLE_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// What the dispatcher tells a runner.
-pub(super) enum Order {
-    /// Run this reserved turn.
-    Run(TurnStart),
-    /// Stop this turn.
-    Stop(TurnId),
-}
-
 /// See the module.
 pub(super) struct Runner {
     session: SessionId,
     service: Service,
     hub: Arc<Hub>,
-    mailbox: mpsc::Receiver<Order>,
+    mailbox: Mailbox,
     agent: Option<AgentHandle>,
     last_turn: Option<TurnId>,
 }
 
+/// What happened next between turns.
+enum Idle {
+    Order(Order),
+    Agent(Option<AgentEvent>),
+    Long,
+}
+
 /// What happened next in a turn.
 enum Step {
-    Order(Option<Order>),
+    Order(Order),
     Agent(Option<AgentEvent>),
     Answered(Option<Answer>),
     FlushDue,
@@ -76,7 +76,7 @@ impl Runner {
         session: SessionId,
         service: Service,
         hub: Arc<Hub>,
-        mailbox: mpsc::Receiver<Order>,
+        mailbox: Mailbox,
     ) -> Self {
         Self { session, service, hub, mailbox, agent: None, last_turn: None }
     }
@@ -85,19 +85,20 @@ impl Runner {
     pub(super) async fn run(mut self) {
         loop {
             let step = tokio::select! {
-                order = self.mailbox.recv() => Step::Order(order),
-                event = next_event(&mut self.agent) => Step::Agent(event),
-                () = sleep(IDLE_MAX) => Step::Order(None),
+                order = self.mailbox.next() => Idle::Order(order),
+                event = next_event(&mut self.agent) => Idle::Agent(event),
+                () = sleep(IDLE_MAX) => Idle::Long,
             };
             match step {
-                Step::Order(Some(Order::Run(start))) => {
+                Idle::Order(Order::Run(start)) => {
                     self.drain_late().await;
-                    self.run_turn(start).await;
+                    self.run_turn(*start).await;
                 }
-                Step::Order(Some(Order::Stop(_))) => {}
-                Step::Agent(Some(event)) => self.late(event).await,
-                Step::Agent(None) => self.agent = None,
-                Step::Order(None) | Step::Answered(_) | Step::FlushDue | Step::GraceOver => return,
+                Idle::Order(Order::Stop(_)) => {}
+                Idle::Agent(Some(event)) => self.late(event).await,
+                Idle::Agent(None) => self.agent = None,
+                Idle::Long if self.mailbox.close_if_empty() => return,
+                Idle::Long => {}
             }
         }
     }
@@ -174,22 +175,20 @@ impl Runner {
     async fn follow(&mut self, mut turn: Turn, mut agent: AgentHandle) {
         loop {
             let step = tokio::select! {
-                order = self.mailbox.recv() => Step::Order(order),
+                order = self.mailbox.next() => Step::Order(order),
                 answer = answered(&mut turn.asked) => Step::Answered(answer),
                 event = agent.events.recv() => Step::Agent(event),
                 () = at(turn.scribe.flush_at()) => Step::FlushDue,
                 () = at(turn.grace_over) => Step::GraceOver,
             };
             match step {
-                Step::Order(Some(Order::Stop(id))) if id == turn.id => {
+                Step::Order(Order::Stop(id)) if id == turn.id => {
                     self.close_question(&mut turn, &agent, PermissionClosed::Cancelled).await;
                     turn.grace_over = Some(Instant::now() + turn.patience);
                     drop(agent.commands.send(AgentCommand::Cancel).await);
                 }
-                Step::Order(Some(Order::Stop(_))) => {}
-                Step::Order(Some(Order::Run(_))) => error!("a second turn while one is open"),
-                // The server stops: the next start settles what is open.
-                Step::Order(None) => return,
+                Step::Order(Order::Stop(_)) => {}
+                Step::Order(Order::Run(_)) => error!("a second turn while one is open"),
                 Step::Answered(answer) => self.answer(&mut turn, &agent, answer).await,
                 Step::FlushDue => turn.scribe.flush().await,
                 Step::GraceOver => {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId, TurnId};
+use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, Role};
 
@@ -51,7 +52,7 @@ struct OpenText {
     id: MessageId,
     seq: MessageSeq,
     role: Role,
-    /// Bytes written and shown so far.
+    /// Bytes shown so far; no room for more once one piece did not fit.
     shown_bytes: u64,
     /// Shown, but not written yet.
     pending: String,
@@ -112,8 +113,18 @@ impl Scribe {
     async fn piece(&mut self, role: Role, text: &str) {
         match &mut self.open {
             Some(open) if open.role == role => {
-                self.hub.delta(self.session, open.id, open.seq, open.shown_bytes, text);
-                open.shown_bytes += text.len() as u64;
+                // Lists show no more of a message; the rest is for those who read it.
+                let shown = usize::try_from(open.shown_bytes).unwrap_or(usize::MAX);
+                let room = MESSAGE_CONTENT_BYTES_MAX.saturating_sub(shown);
+                let shows = cut_at_char(text, room);
+                if !shows.is_empty() {
+                    self.hub.delta(self.session, open.id, open.seq, open.shown_bytes, shows);
+                }
+                open.shown_bytes = if shows.len() == text.len() {
+                    open.shown_bytes + text.len() as u64
+                } else {
+                    u64::MAX
+                };
                 open.pending.push_str(text);
                 if open.pending.len() >= FLUSH_BYTES {
                     self.flush().await;

@@ -105,17 +105,17 @@ pub fn hand_over(session: &Session, turn_id: TurnId) -> Result<Decision<()>, Not
     })
 }
 
-/// Moves the prompt of a turn into the transcript, once.
+/// Moves the prompt of a turn into the transcript, once; one that runs again is there already.
 pub fn accept(
     session: &Session,
     turn: OpenTurn,
-    entry: Option<&Entry>,
+    records: TurnRecords,
     message_id: MessageId,
     now: UnixMillis,
 ) -> Decision<()> {
     let mut changes = Vec::new();
     let mut events = Vec::new();
-    let prompt = match (turn.prompt, entry) {
+    let prompt = match (turn.prompt, &records.entry) {
         (TurnPrompt::Entry(entry_id), Some(entry)) => {
             let message =
                 user_message(session, turn.id, entry, message_id, MessageStatus::Complete, now);
@@ -134,7 +134,15 @@ pub fn accept(
             events.push((session.id, Event::QueueChanged));
             TurnPrompt::Message(message_id)
         }
-        (prompt, _) => prompt,
+        (prompt, _) => {
+            if let Some(message) = records.prompt {
+                let status = MessageStatus::Complete;
+                changes.push(Change::SetMessageStatus(message.id, status));
+                let message = Message { status, ..message };
+                events.push((session.id, Event::MessageWritten(Box::new(message))));
+            }
+            prompt
+        }
     };
     changes.push(Change::SetTurn(OpenTurn { stage: TurnStage::Running, prompt, ..turn }));
     events.push((session.id, Event::SessionChanged));
@@ -483,8 +491,6 @@ pub fn recover(
             };
             if let Some(entry) = &records.entry {
                 writer.place_prompt(turn, entry, &how(TurnOutcome::Interrupted), fresh);
-            } else if let Some(prompt) = records.prompt {
-                writer.mark_prompt(prompt, MessageStatus::Interrupted);
             }
             writer.finish(turn.id, how(TurnOutcome::Interrupted), fresh.now)
         }
@@ -553,15 +559,14 @@ pub fn resolve(
                 prompt: TurnPrompt::Message(prompt.id),
                 started_at: now,
             };
-            let status = MessageStatus::Complete;
+            // Until an agent has it again, the message says how its last run ended.
             let changes = vec![
                 Change::InsertTurn(session.key, turn),
                 Change::SetMessageTurn(prompt.id, new_turn_id),
-                Change::SetMessageStatus(prompt.id, status),
             ];
             let (text, run) = (Arc::clone(&prompt.content), prompt.details.run.clone());
             let mut events = started(session, new_turn_id, text, run, QueueMoved::No);
-            let message = Message { status, turn_id: Some(new_turn_id), ..prompt };
+            let message = Message { turn_id: Some(new_turn_id), ..prompt };
             events.push((session.id, Event::MessageWritten(Box::new(message))));
             Ok(Decision { changes, events, reply: () })
         }

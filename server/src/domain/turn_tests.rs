@@ -347,11 +347,34 @@ fn only_an_unsettled_prompt_of_a_promptable_session_can_be_resolved() {
     for status in [MessageStatus::Failed, MessageStatus::Interrupted, MessageStatus::Uncertain] {
         let decision = resolved(&idle, prompt(status), Resolution::Resend).unwrap();
         assert!(
-            !decision.changes.iter().any(|change| matches!(change, Change::InsertMessage(..))),
-            "a prompt runs again on the same message"
+            !decision.changes.iter().any(|change| matches!(
+                change,
+                Change::InsertMessage(..) | Change::SetMessageStatus(..)
+            )),
+            "a prompt runs again on the same message, which says how it ended until then"
         );
     }
     let mut dropped = failed.unwrap();
     dropped.details.resolution = Some(Resolution::Drop);
     assert_eq!(resolved(&idle, Some(dropped), Resolution::Resend).unwrap_err(), gone);
+}
+
+#[test]
+fn a_second_run_that_was_cancelled_before_it_began_can_be_asked_for_again() {
+    let id = MessageId::from_uuid(uuid(30));
+    let again = turn(TurnStage::Reserved, Stop::NotAsked, TurnPrompt::Message(id));
+    let session = session(Some(again));
+    let cancelled = cancel(&session, None, 0, NOW).unwrap();
+    assert!(
+        !cancelled.changes.iter().any(|change| matches!(change, Change::SetMessageStatus(..))),
+        "the message stays failed, interrupted or uncertain"
+    );
+    let prompt = user_message(&session, again.id, &entry(), id, MessageStatus::Failed, NOW);
+    let records = || TurnRecords { prompt: Some(prompt.clone()), ..TurnRecords::default() };
+    let recovered = recover(&session, again, records(), fresh());
+    assert_eq!(did(&session, &recovered).prompt, "untouched");
+    // Once an agent has it, it is whole again.
+    let handed = OpenTurn { stage: TurnStage::HandedOver, ..again };
+    let accepted = accept(&session, handed, records(), id, NOW);
+    assert!(accepted.changes.contains(&Change::SetMessageStatus(id, MessageStatus::Complete)));
 }

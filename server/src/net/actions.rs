@@ -27,14 +27,14 @@ use usher_shared::protocol::task::{
     TaskCreateParams, TaskCreateReply, TaskGetParams, TaskGetReply, TaskListParams, TaskListReply,
 };
 use usher_shared::protocol::transcript::{
-    TranscriptPageParams, TranscriptPageReply, TranscriptReadParams, TranscriptReadReply,
+    TranscriptPageParams, TranscriptReadParams, TranscriptReadReply,
 };
 use usher_shared::protocol::turn::{
     TurnCancelParams, TurnCancelReply, TurnResolveParams, TurnResolveReply,
 };
 
 use super::hub::{Hub, Missed};
-use super::wire::{self, CommitUnknown, Refused};
+use super::wire::{self, CommitUnknown, PageEnd, Refused};
 use crate::clock::now;
 use crate::domain::session::Caller;
 use crate::domain::turn::Cancelled;
@@ -262,8 +262,11 @@ impl Router {
         self.work(Some(id), TranscriptPageParams::ACTION, move |context| async move {
             let found = context.service.page(context.caller, id, bounds, limit).await;
             let page = found.map_err(|error| Ok(wire::find_error(error)))?;
-            let messages = page.messages.iter().map(wire::message).collect();
-            Ok(TranscriptPageReply { messages, has_more: page.has_more })
+            let from = match bounds {
+                PageBounds::Newest | PageBounds::Before(_) => PageEnd::Newest,
+                PageBounds::After(_) => PageEnd::Oldest,
+            };
+            Ok(wire::page(&page, from, None))
         })
     }
 
@@ -412,14 +415,11 @@ async fn subscribe(
     let question = context.service.questions().get(id);
     let session = wire::session(&view.queue.session, question);
     let place = resumes_after.unwrap_or(newest);
-    let has_more = view.page.has_more;
+    let page = wire::page(&view.page, PageEnd::Newest, live.as_ref());
+    let has_more = page.has_more;
     let (queue, messages) = match resumes_after {
         Some(_) => (None, None),
-        None => {
-            let messages = view.page.messages.iter();
-            let messages = messages.map(|m| wire::message_live(m, live.as_ref())).collect();
-            (Some(wire::status(view.queue, newest)), Some(messages))
-        }
+        None => (Some(wire::status(view.queue, newest)), Some(page.messages)),
     };
     let reply = SubscribeReply {
         session,

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use usher_shared::counter::{EventSeq, MessageSeq};
 use usher_shared::id::{Epoch, MessageId, PermissionId, SessionId};
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
+use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed};
 
 use crate::clock::fresh_uuid;
@@ -262,10 +263,11 @@ impl Rings {
                 if let Some(live) = self.live.get_mut(&session)
                     && live.message_id == *message_id
                 {
-                    live.bytes += text.len() as u64;
-                    if live.text.len() + text.len() <= MESSAGE_CONTENT_BYTES_MAX {
-                        live.text.push_str(text);
+                    if live.text.len() as u64 == live.bytes {
+                        let room = MESSAGE_CONTENT_BYTES_MAX - live.text.len();
+                        live.text.push_str(cut_at_char(text, room));
                     }
+                    live.bytes += text.len() as u64;
                 }
             }
             Broadcast::Event(event) => {
@@ -275,7 +277,7 @@ impl Rings {
                 if message.status == MessageStatus::Streaming {
                     let live = LiveText {
                         message_id: message.id,
-                        text: message.content.to_string(),
+                        text: cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX).to_owned(),
                         bytes: message.content_bytes,
                     };
                     self.live.insert(session, live);

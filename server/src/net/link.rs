@@ -29,7 +29,7 @@ use super::actions::{self, Context, Done, Watch, error_frame};
 use super::frames;
 use super::hub::{Hub, Missed};
 use super::lanes::Lanes;
-use super::links::{Links, Registered};
+use super::links::{EndReason, Links, Registered};
 use super::wire::{self, CommitUnknown};
 use crate::domain::session::Caller;
 use crate::service::Service;
@@ -185,6 +185,7 @@ pub(super) async fn serve<S>(
         socket,
         heard: Instant::now(),
         bad_frames: 0,
+        asked: None,
         wake: Arc::new(Notify::new()),
         server,
     };
@@ -211,6 +212,8 @@ struct Link<S> {
     silence_max: Duration,
     heard: Instant,
     bad_frames: u32,
+    /// Says when another link takes this one's place; known after the hello.
+    asked: Option<watch::Receiver<Option<EndReason>>>,
     /// Notified of events in watched sessions.
     wake: Arc<Notify>,
 }
@@ -234,10 +237,28 @@ enum Received {
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     async fn send(&mut self, frame: String) -> Result<(), Ended> {
-        match timeout(self.silence_max, self.socket.send(Message::text(frame))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Ended::ByPeer),
-            Err(_) => Err(Ended::Dead),
+        self.send_message(Message::text(frame)).await
+    }
+
+    /// Sends within a bounded time. A peer that does not read must not hold up the same client's
+    /// next link, which waits for this one to end.
+    async fn send_message(&mut self, message: Message) -> Result<(), Ended> {
+        let replaced = async {
+            if let Some(asked) = &mut self.asked
+                && asked.wait_for(Option::is_some).await.is_ok()
+            {
+                return;
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            sent = timeout(self.silence_max, self.socket.send(message)) => match sent {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) => Err(Ended::ByPeer),
+                Err(_) => Err(Ended::Dead),
+            },
+            () = replaced => Err(Ended::Dead),
         }
     }
 
@@ -355,6 +376,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     ) -> Result<(Context, Registered), Ended> {
         let caller = self.server.owner.clone();
         let registered = self.server.links.register(caller.id, hello.client_instance).await;
+        self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting();
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
             .expect("a greeting is plain JSON");
@@ -391,7 +413,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         context: &Context,
         lanes: &mut Lanes,
         watched: &mut HashMap<SessionId, EventSeq>,
-        asked: &mut watch::Receiver<Option<super::links::EndReason>>,
+        asked: &mut watch::Receiver<Option<EndReason>>,
     ) -> Ended {
         let mut draining = self.server.draining.clone();
         let mut beat = interval(self.server.heartbeat);
@@ -508,11 +530,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         if self.heard.elapsed() >= self.silence_max {
             return Err(Ended::Dead);
         }
-        match timeout(self.silence_max, self.socket.send(Message::Ping(Vec::new().into()))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Ended::ByPeer),
-            Err(_) => Err(Ended::Dead),
-        }
+        self.send_message(Message::Ping(Vec::new().into())).await
     }
 
     /// Ends the link of a stopping server: what is in flight is finished and answered.

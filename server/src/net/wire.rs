@@ -15,7 +15,9 @@ use usher_shared::protocol::queue::{
 };
 use usher_shared::protocol::session::{self as wire_session, Identity, Permission};
 use usher_shared::protocol::task::{self as wire_task, TaskCreateParams};
-use usher_shared::protocol::transcript::{self as wire_transcript, MessageMetadata};
+use usher_shared::protocol::transcript::{
+    self as wire_transcript, MessageMetadata, TranscriptPageReply,
+};
 use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::{SenderKind, SessionState};
 
@@ -28,7 +30,7 @@ use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
 use crate::service::{
     AddError, FindError, MakeError, QueueError, QueueView, TaskRequest, TurnError,
 };
-use crate::store::{StoreError, TransactError};
+use crate::store::{Page, StoreError, TransactError};
 
 /// What ends a request without a reply: the link must close with 1011.
 pub(super) struct CommitUnknown;
@@ -271,7 +273,7 @@ pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
     let entries = entries
         .into_iter()
         .map(|entry| {
-            bytes += entry.content.len() + ENTRY_OVERHEAD_BYTES;
+            bytes += json_bytes(&entry.content) + OVERHEAD_BYTES;
             if bytes > STATUS_BYTES_MAX {
                 StatusEntry::Stub { id: entry.id, position: entry.position, truncated: true }
             } else {
@@ -299,8 +301,48 @@ pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
     }
 }
 
-/// What an entry's frame has beside its text, at the least.
-const ENTRY_OVERHEAD_BYTES: usize = 512;
+/// What an entry or a message has on the wire beside its text, about.
+const OVERHEAD_BYTES: usize = 1_024;
+/// Messages of one answer, bytes on the wire: with a status beside them they fit into a frame.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Returns the size of a text as JSON, without its quotes.
+fn json_bytes(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
+
+/// A page as far as it fits into an answer: the messages next to where it was asked for.
+pub(super) fn page(page: &Page, from: PageEnd, live: Option<&LiveText>) -> TranscriptPageReply {
+    let mut bytes = 0;
+    let mut fits = |message: &&Message| {
+        bytes += json_bytes(&message.content) + OVERHEAD_BYTES;
+        bytes <= PAGE_BYTES_MAX
+    };
+    let fitting = match from {
+        PageEnd::Oldest => page.messages.iter().take_while(&mut fits).count(),
+        PageEnd::Newest => page.messages.iter().rev().take_while(&mut fits).count(),
+    };
+    let messages = match from {
+        PageEnd::Oldest => &page.messages[..fitting],
+        PageEnd::Newest => &page.messages[page.messages.len() - fitting..],
+    };
+    TranscriptPageReply {
+        messages: messages.iter().map(|message| message_live(message, live)).collect(),
+        has_more: page.has_more || fitting < page.messages.len(),
+    }
+}
+
+/// From which end a page is filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageEnd {
+    Oldest,
+    Newest,
+}
 
 pub(super) fn message(message: &Message) -> wire_transcript::Message {
     let content = cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX);
@@ -328,7 +370,7 @@ pub(super) fn message(message: &Message) -> wire_transcript::Message {
 }
 
 /// A message with what was shown of it ahead of the database.
-pub(super) fn message_live(stored: &Message, live: Option<&LiveText>) -> wire_transcript::Message {
+fn message_live(stored: &Message, live: Option<&LiveText>) -> wire_transcript::Message {
     let mut message = message(stored);
     if let Some(live) = live
         && live.message_id == message.id
@@ -449,6 +491,14 @@ mod tests {
         let error = parse::<R>(payload).map(drop).unwrap_err();
         assert_eq!(error.code, ErrorCode::Validation);
         error.details["field"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn texts_are_measured_as_they_are_sent() {
+        for text in ["", "plain é", "\"\\\n\r\t\u{8}\u{c}", "\u{1}\u{1f}\u{7f}\u{85}\u{2028}"] {
+            let sent = serde_json::to_string(text).unwrap();
+            assert_eq!(json_bytes(text), sent.len() - 2, "{text:?}");
+        }
     }
 
     #[test]

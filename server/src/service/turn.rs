@@ -9,7 +9,7 @@ use usher_shared::vocabulary::{MessageStatus, Resolution, Role};
 use super::{Service, TurnError};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::message::{Message, MessageDetails};
-use crate::domain::session::{Caller, OpenTurn, Session, Target, TurnPrompt, authorize};
+use crate::domain::session::{Caller, OpenTurn, Session, Target, authorize};
 use crate::domain::turn::{self, Cancelled, Fresh, TurnEnd};
 use crate::domain::{Change, Decision, Event};
 use crate::store::{Reads, StoreError, TransactError};
@@ -117,11 +117,8 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let (session, turn) = open(reads, session_id, turn_id)?;
-                let entry = match turn.prompt {
-                    TurnPrompt::Entry(id) => reads.entry(session.key, id)?,
-                    TurnPrompt::Message(_) => None,
-                };
-                Ok(turn::accept(&session, turn, entry.as_ref(), message_id, now()))
+                let records = reads.turn_records(&session, &turn)?;
+                Ok(turn::accept(&session, turn, records, message_id, now()))
             })
             .await
     }
