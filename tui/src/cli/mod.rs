@@ -23,6 +23,7 @@ mod args;
 mod client;
 mod exit;
 mod follow;
+mod interrupt;
 mod output;
 mod queue;
 mod run;
