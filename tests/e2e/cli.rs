@@ -90,3 +90,26 @@ fn the_queue_is_listed_and_cleared() {
     let list = user.usher(&["queue", "list", "--json"]);
     assert!(!list.stdout.contains("\"A\""), "{list:?}");
 }
+
+#[test]
+fn waiting_for_an_answer_never_misses_it() {
+    let user = UserHome::new();
+    // No heartbeat helps out.
+    user.configure("heartbeat = \"10m\"\n");
+    for round in 0..30 {
+        let text = format!("hi {round}");
+        let ran = user.usher(&["send", "--wait", "--json", &text]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.stdout.contains(&format!("You said: {text}")), "{ran:?}");
+    }
+}
+
+#[test]
+fn c145_a_closed_pipe_ends_the_program_quietly() {
+    let user = UserHome::new();
+    assert_eq!(user.usher(&["send", "--json", "x"]).code, 0);
+    for args in [&["queue", "list", "--json"][..], &["status"], &["--help"]] {
+        let stderr = user.usher_into_a_closed_pipe(args);
+        assert!(!stderr.contains("panic"), "{args:?}: {stderr}");
+    }
+}

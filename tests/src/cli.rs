@@ -1,13 +1,16 @@
 //! One-shot runs of the `usher` program.
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use serde_json::Value;
 
-use crate::binaries;
 use crate::home::Home;
+use crate::{PATIENCE, binaries};
 
 /// What a run of `usher` gave.
 #[derive(Debug)]
@@ -66,21 +69,41 @@ impl UserHome {
 
     /// The same with something on its standard input.
     pub fn usher_with_input(&self, args: &[&str], input: &str) -> Ran {
-        let mut child = Command::new(binaries::usher())
-            .args(args)
-            .current_dir(self.home.path("work"))
-            .env_clear()
-            .envs(self.environment())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the built program runs");
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().expect("usher runs");
         let mut stdin = child.stdin.take().expect("stdin is piped");
         // It may not want any input.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        ran(child.wait_with_output().expect("our own child can be waited for"))
+        let stdout = read_in_background(child.stdout.take().expect("stdout is piped"));
+        finish(child, args, stdout)
+    }
+
+    /// Runs `usher` while nobody reads what it prints; returns what it complained about.
+    pub fn usher_into_a_closed_pipe(&self, args: &[&str]) -> String {
+        let mut child = self.command(args).stdin(Stdio::null()).spawn().expect("usher runs");
+        drop(child.stdout.take());
+        let (send, nothing) = channel();
+        send.send(String::new()).expect("the other end is here");
+        finish(child, args, nothing).stderr
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binaries::usher());
+        command
+            .args(args)
+            .current_dir(self.home.path("work"))
+            .env_clear()
+            .envs(self.environment())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Writes the user's configuration file.
+    pub fn configure(&self, toml: &str) {
+        let folder = self.home.path("config/usher");
+        fs::create_dir_all(&folder).expect("the home is writable");
+        fs::write(folder.join("config.toml"), toml).expect("the home is writable");
     }
 }
 
@@ -91,10 +114,25 @@ impl Drop for UserHome {
     }
 }
 
-fn ran(output: Output) -> Ran {
-    Ran {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+/// Waits for the end of a program, with a bound.
+fn finish(mut child: Child, args: &[&str], stdout: Receiver<String>) -> Ran {
+    let stderr = read_in_background(child.stderr.take().expect("stderr is piped"));
+    let Ok(stdout) = stdout.recv_timeout(PATIENCE) else {
+        child.kill().expect("our own child can be killed");
+        panic!("usher {args:?} does not end");
+    };
+    let stderr = stderr.recv_timeout(PATIENCE).unwrap_or_default();
+    let status = child.wait().expect("our own child can be waited for");
+    Ran { code: status.code().unwrap_or(-1), stdout, stderr }
+}
+
+fn read_in_background(mut from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, read) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error is still worth showing.
+        let _ = from.read_to_end(&mut bytes);
+        let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    read
 }

@@ -67,11 +67,13 @@ impl Terminal {
         keyboard.flush().expect("the terminal takes keys");
     }
 
-    /// Types a line and presses Enter.
+    /// Types a line, presses Enter, and waits until the composer has let go of it.
     pub fn submit(&mut self, text: &str) {
         self.type_keys(text);
-        self.wait_for(text);
+        let composed = format!("› {text}");
+        self.wait_for(&composed);
         self.type_keys("\r");
+        self.wait_until("a submitted prompt", |screen| !screen.contains(&composed));
     }
 
     /// Waits until the screen shows `text`; returns the screen.
