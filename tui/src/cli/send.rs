@@ -247,7 +247,9 @@ fn rejected(mut report: Report<'_>, error: &WireError, output: &Output) -> Exit 
 fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit {
     report.outcome = Outcome::Uncertain;
     let id = Clean::line(id.as_str());
-    let text = output.text("cli-uncertain", &[("id", Value::from(id.as_str()))]);
+    let session = report.session_id.map(|id| id.to_string()).unwrap_or_default();
+    let arguments = [("id", Value::from(id.as_str())), ("session", Value::from(session))];
+    let text = output.text("cli-uncertain", &arguments);
     finish(&report, &text, Exit::Uncertain, output)
 }
 
