@@ -18,7 +18,7 @@ cli-help-queue-clear = Remove everything that waits
 
 cli-accepted = Accepted: { $id }
 cli-rejected = Not accepted. { $reason }
-cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --id { $id }
+cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --session { $session } --id { $id }
 
 cli-wait-parked = Waiting. Auto-run is off: this prompt starts when somebody switches it on or sends it.
 cli-answer-truncated = The answer is longer than this server gives out; this is its beginning.

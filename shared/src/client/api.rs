@@ -86,7 +86,8 @@ pub enum Event {
     SessionRefused(WireError),
     /// The mirror's queue changed.
     QueueChanged,
-    /// The mirror's session changed: its state, turn, question, model or title.
+    /// The mirror's session changed: its state, turn, question, model or title; or the mirror
+    /// shows the present again after it was stale.
     SessionChanged,
     /// The mirror's messages changed.
     TranscriptChanged,

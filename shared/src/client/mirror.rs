@@ -157,9 +157,11 @@ impl Mirror {
         }
     }
 
-    /// The missed events follow.
-    pub(super) const fn resume(&mut self) {
+    /// The missed events follow, if there are any.
+    pub(super) fn resume(&mut self, out: &mut Outbox) {
         self.freshness = Freshness::Live;
+        // It may be that nothing else tells that this is the present again.
+        out.event(Event::SessionChanged);
     }
 
     pub(super) const fn grow_stale(&mut self) {

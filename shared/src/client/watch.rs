@@ -278,7 +278,7 @@ impl Opened {
                 out.event(Event::SessionOpened);
             }
             (Some(mirror), None) if reply.resumed && mirror.position().0 == reply.epoch => {
-                mirror.resume();
+                mirror.resume(out);
                 self.resumed_at = Some(mirror.position().1);
             }
             // Neither a picture nor something to continue: not what was asked for.
@@ -311,7 +311,11 @@ fn read_change(action: &str, payload: &RawValue) -> Option<(SessionId, Place, Ch
         }
         notification::TRANSCRIPT_MESSAGE => {
             let read: TranscriptMessage = serde_json::from_str(payload.get()).ok()?;
-            let place = Place { epoch: read.epoch, first: read.event_seq, last: read.event_seq };
+            let place = Place {
+                epoch: read.epoch,
+                first: read.first_event_seq.unwrap_or(read.event_seq),
+                last: read.event_seq,
+            };
             let session_id = read.message.session_id;
             Some((session_id, place, Change::Message(Box::new(read.message))))
         }

@@ -86,8 +86,10 @@ pub(super) struct Client {
     pub(super) driver: Driver,
     /// How turns of the open session ended while this client looked on.
     pub(super) turns_ended: Vec<TurnEnded>,
-    /// Counts the events that are not answers to own calls: whoever called in between can tell
-    /// whether something else happened meanwhile.
+    /// Why the session that was open cannot be followed any more.
+    pub(super) session_refused: Option<WireError>,
+    /// Counts the events that may change what a look at the mirror shows: one that comes while a
+    /// call is awaited must not be slept through.
     pub(super) news: u64,
     /// Whether the server sees the same files.
     shares_files: bool,
@@ -112,6 +114,7 @@ impl Client {
         let mut client = Self {
             driver: Driver::start(server, engine_config(token)),
             turns_ended: Vec::new(),
+            session_refused: None,
             news: 0,
             shares_files,
             calls: 0,
@@ -136,12 +139,14 @@ impl Client {
     /// Waits for the next event.
     pub(super) async fn next_event(&mut self) -> Event {
         let event = self.driver.next_event().await;
+        if !matches!(event, Event::Called { .. }) {
+            self.news += 1;
+        }
         match &event {
             Event::TurnEnded(turn) => self.turns_ended.push(turn.clone()),
-            Event::Called { .. } => return event,
+            Event::SessionRefused(error) => self.session_refused = Some(error.clone()),
             _ => {}
         }
-        self.news += 1;
         event
     }
 

@@ -5,13 +5,13 @@
 //! difference.
 
 use tokio::time::Instant;
-use usher_shared::client::{Event, Freshness, Input, LinkState, Mirror};
+use usher_shared::client::{Freshness, Input, LinkState, Mirror};
 use usher_shared::counter::MessageSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, SessionId, TurnId};
 use usher_shared::limits::{PAGE_MESSAGES_MAX, READ_BYTES_MAX};
 use usher_shared::protocol::queue::{QueueGetParams, QueueStatus, StatusEntry};
-use usher_shared::protocol::session::{Session, SessionGetParams};
+use usher_shared::protocol::session::{Identity, SessionGetParams};
 use usher_shared::protocol::transcript::{
     Message, Notice, Role, TranscriptPageParams, TranscriptReadParams,
 };
@@ -19,8 +19,8 @@ use usher_shared::protocol::turn::{TurnEnded, TurnOutcome, TurnReason};
 
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
 use super::exit::Exit;
+use super::interrupt::Interrupt;
 use super::output::Output;
-use super::send::interrupted;
 
 /// How a followed prompt ended.
 #[derive(Debug)]
@@ -121,48 +121,61 @@ pub(super) async fn follow(
     client: &mut Client,
     session_id: SessionId,
     id: &AdmissionId,
+    interrupt: &mut Interrupt,
     output: &Output,
 ) -> Option<Ending> {
     let mut offline_since: Option<Instant> = None;
     let mut told = false;
     loop {
-        let away = offline_since.is_some_and(|since| since.elapsed() >= OFFLINE_PATIENCE);
+        if let Some(failure) = out_of_reach(client, &mut offline_since) {
+            return Some(without_answer(failure));
+        }
         let news = client.news;
         let looked = tokio::select! {
             looked = look(client, session_id, id) => looked,
-            () = interrupted() => return None,
+            () = interrupt.heard() => return None,
         };
         match looked {
             Ok(Next::Over(ending)) => return Some(ending),
-            // What happened during the look's own calls may be what it looked for.
-            Ok(Next::Wait | Next::WaitParked) if client.news != news => continue,
             Ok(Next::WaitParked) if !told => {
                 told = true;
                 output.problem(&output.text("cli-wait-parked", &[]));
             }
-            Ok(Next::Wait | Next::WaitParked) | Err(Problem::Lost) if !away => {}
+            Ok(Next::Wait | Next::WaitParked) | Err(Problem::Lost) => {}
             Err(Problem::Rejected(error)) => {
                 return Some(without_answer(Failure::Refused(error.code)));
             }
-            Ok(Next::Wait | Next::WaitParked) | Err(_) => {
+            Err(Problem::Own(_) | Problem::NoServer | Problem::Unwelcome(_)) => {
                 return Some(without_answer(Failure::NoServer));
             }
         }
-        let event = tokio::select! {
-            event = client.next_event() => Some(event),
-            () = tokio::time::sleep(OFFLINE_PATIENCE), if offline_since.is_some() => None,
-            () = interrupted() => return None,
-        };
-        if let Some(Event::SessionRefused(_)) = event {
-            return Some(without_answer(Failure::Removed));
+        if client.news != news {
+            // Something happened while the look was under way, perhaps what it looked for.
+            continue;
         }
-        match client.driver.engine().link() {
-            LinkState::Online { .. } => offline_since = None,
-            LinkState::Connecting | LinkState::Greeting | LinkState::Waiting { .. } => {
-                offline_since = offline_since.or_else(|| Some(Instant::now()));
-            }
-            LinkState::Refused(_) => return Some(without_answer(Failure::NoServer)),
+        tokio::select! {
+            _ = client.next_event() => {}
+            () = tokio::time::sleep(OFFLINE_PATIENCE), if offline_since.is_some() => {}
+            () = interrupt.heard() => return None,
         }
+    }
+}
+
+/// Tells whether there is no point in waiting any more.
+fn out_of_reach(client: &Client, offline_since: &mut Option<Instant>) -> Option<Failure> {
+    if client.session_refused.is_some() {
+        return Some(Failure::Removed);
+    }
+    match client.driver.engine().link() {
+        LinkState::Online { .. } => {
+            *offline_since = None;
+            None
+        }
+        LinkState::Connecting | LinkState::Greeting | LinkState::Waiting { .. } => {
+            let since = *offline_since.get_or_insert_with(Instant::now);
+            (since.elapsed() >= OFFLINE_PATIENCE).then_some(Failure::NoServer)
+        }
+        LinkState::Refused(_) => Some(Failure::NoServer),
     }
 }
 
@@ -197,7 +210,11 @@ async fn look(
             client.driver.handle(Input::LoadOlder);
             Ok(Next::Wait)
         }
-        Whereabouts::OutOfSight => find_out_of_sight(client, session_id, id).await,
+        Whereabouts::OutOfSight => {
+            let identity = mirror.session().identity();
+            let last_seen = mirror.messages().last().map(|message| message.seq);
+            find_out_of_sight(client, identity, last_seen, id).await
+        }
         Whereabouts::Run { turn_id, seq } => {
             let open = mirror.session().turn.is_some_and(|turn| turn.id == turn_id);
             let ended = client.turns_ended.iter().find(|t| t.turn_id == turn_id);
@@ -242,23 +259,29 @@ fn place_in(queue: &QueueStatus, id: &AdmissionId) -> Option<usize> {
 }
 
 /// Tells a prompt that is being handed to the agent from one that was removed: asks for the queue
-/// and then for the newest messages, so that it cannot slip from one to the other in between.
+/// and then for newer messages, so that it cannot slip from one to the other in between.
 async fn find_out_of_sight(
     client: &mut Client,
-    session_id: SessionId,
+    identity: Identity,
+    last_seen: Option<MessageSeq>,
     id: &AdmissionId,
 ) -> Result<Next, Problem> {
-    let session: Session = client.ask(&SessionGetParams { session_id }).await?.session;
-    let identity = session.identity();
     let queue = client.ask(&QueueGetParams { identity }).await?;
-    let page = TranscriptPageParams { session_id, before_seq: None, after_seq: None, limit: None };
-    let page = client.ask(&page).await?;
     let visible = u64::try_from(queue.entries.len()).unwrap_or(u64::MAX);
     let has_reserved = queue.count > visible;
-    let has_stubs = queue.entries.iter().any(|entry| matches!(entry, StatusEntry::Stub { .. }));
-    let in_page =
-        page.messages.iter().any(|message| message.metadata.queue_admission_ids.contains(id));
-    if has_reserved || has_stubs || in_page || place_in(&queue, id).is_some() {
+    let is_stub = |entry: &StatusEntry| matches!(entry, StatusEntry::Stub { .. });
+    if has_reserved || queue.entries.iter().any(is_stub) || place_in(&queue, id).is_some() {
+        return Ok(Next::Wait);
+    }
+    let page = TranscriptPageParams {
+        session_id: identity.session_id,
+        before_seq: None,
+        after_seq: last_seen,
+        limit: Some(PAGE_MESSAGES_MAX),
+    };
+    let page = client.ask(&page).await?;
+    let carries = |message: &Message| message.metadata.queue_admission_ids.contains(id);
+    if page.has_more || page.messages.iter().any(carries) {
         return Ok(Next::Wait);
     }
     Ok(Next::Over(without_answer(Failure::Removed)))

@@ -10,7 +10,8 @@
 //! {"outcome":"accepted","id":"…","accepted_queue_id":"…","admission":"admitted","session_id":"…","task_id":"…","code":null,"text":null,"text_truncated":false}
 //! ```
 //! - `outcome`: `accepted`, `rejected` or `uncertain`; with `--wait` then `answered` or `failed`.
-//! - `id`: the admission ID; running the command again with `--id` and the same text is safe.
+//! - `id`: the admission ID; running the command again with it (`--id`), the same session
+//!   (`--session`) and the same text is safe.
 //! - `accepted_queue_id`, `admission` (`admitted`, `folded`, `replayed`): the server's answer; null
 //!   where the proof was found in the queue or the transcript instead.
 //! - `code`: why it was rejected (a code of the protocol), or how the turn failed (`turn_failed`,
@@ -23,6 +24,7 @@ mod args;
 mod client;
 mod exit;
 mod follow;
+mod interrupt;
 mod output;
 mod queue;
 mod run;

@@ -4,7 +4,6 @@ use std::future::pending;
 use std::io::{self, Read as _};
 
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 use usher_shared::client::{
     Acceptance, Delivery, DeliveryState, Event, IdOrigin, Input, Submission,
@@ -20,6 +19,7 @@ use super::args::SendArgs;
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
 use super::exit::Exit;
 use super::follow::{Ending, Failure, follow};
+use super::interrupt::Interrupt;
 use super::output::{Format, Output, OutputError};
 use crate::driver::Server;
 use crate::i18n::Value;
@@ -104,7 +104,9 @@ pub(super) async fn send(
         Some(_) => IdOrigin::Given,
         None => IdOrigin::Minted,
     };
-    let sent = deliver(&mut client, submission(&session, &id, origin, content)).await;
+    let mut interrupt = Interrupt::new();
+    let submission = submission(&session, &id, origin, content);
+    let sent = deliver(&mut client, submission, &mut interrupt).await;
     let acceptance = match sent {
         Sent::Accepted(acceptance) => acceptance,
         Sent::Rejected(error) => return rejected(report, &error, output),
@@ -127,7 +129,7 @@ pub(super) async fn send(
     if !args.wait {
         return Exit::Done;
     }
-    match follow(&mut client, session.id, &id, output).await {
+    match follow(&mut client, session.id, &id, &mut interrupt, output).await {
         Some(ending) => ended(report, &ending, output),
         None => Exit::Interrupted,
     }
@@ -176,7 +178,7 @@ fn submission(
 }
 
 /// Sends and waits until there is proof, or none to be had.
-async fn deliver(client: &mut Client, submission: Submission) -> Sent {
+async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut Interrupt) -> Sent {
     let id = submission.admission_id.clone();
     client.driver.handle(Input::Submit(submission));
     let mut state = None;
@@ -199,7 +201,7 @@ async fn deliver(client: &mut Client, submission: Submission) -> Sent {
         let event = tokio::select! {
             event = client.next_event() => event,
             () = at(give_up_at) => return Sent::NeverLeft,
-            () = interrupted() => {
+            () = interrupt.heard() => {
                 return match state {
                     Some(DeliveryState::WaitingForLink) | None => Sent::TakenBack,
                     Some(_) => Sent::Uncertain,
@@ -219,21 +221,6 @@ async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => pending().await,
-    }
-}
-
-/// Ends when somebody wants this program to end.
-pub(super) async fn interrupted() {
-    let streams = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    match streams {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        // Without handlers the signals end the program by themselves.
-        _ => pending().await,
     }
 }
 
@@ -260,7 +247,9 @@ fn rejected(mut report: Report<'_>, error: &WireError, output: &Output) -> Exit 
 fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit {
     report.outcome = Outcome::Uncertain;
     let id = Clean::line(id.as_str());
-    let text = output.text("cli-uncertain", &[("id", Value::from(id.as_str()))]);
+    let session = report.session_id.map(|id| id.to_string()).unwrap_or_default();
+    let arguments = [("id", Value::from(id.as_str())), ("session", Value::from(session))];
+    let text = output.text("cli-uncertain", &arguments);
     finish(&report, &text, Exit::Uncertain, output)
 }
 

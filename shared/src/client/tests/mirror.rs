@@ -181,6 +181,44 @@ fn a_reconnect_resumes_after_what_is_known() {
 }
 
 #[test]
+fn a_resume_without_anything_missed_says_that_the_picture_is_fresh() {
+    let mut rig = Rig::with_session();
+    rig.blink();
+    let subscribe = rig.take(SUBSCRIBE);
+    rig.events.clear();
+    let resumed = SubscribeReply {
+        queue: None,
+        messages: None,
+        resumed: true,
+        ..snapshot(1, 10, Vec::new())
+    };
+    rig.reply(&subscribe, &resumed);
+    assert_eq!(rig.event_names(), ["SessionChanged"]);
+    assert_eq!(rig.engine.mirror().unwrap().freshness(), Freshness::Live);
+}
+
+#[test]
+fn every_kind_of_frame_may_stand_for_several_events() {
+    let mut rig = Rig::with_session();
+    let turn = json!({"turn_id": turn_id(1)});
+    let message = serde_json::to_value(message(2, "b")).unwrap();
+    let of_session = serde_json::to_value(session(1)).unwrap();
+    let frames =
+        [("turn.started", turn), ("transcript.message", message), ("session.changed", of_session)];
+    for (number, (action, event)) in (0..).zip(frames) {
+        let mut event = stamped(1, 13 + 3 * number, event);
+        event["first_event_seq"] = json!(11 + 3 * number);
+        rig.notify(action, &event);
+    }
+    let mut changed = queue_event(&status(1, 2, 22, &["a"]));
+    changed["first_event_seq"] = json!(20);
+    rig.notify("message.queue.status_changed", &changed);
+    assert_eq!(rig.actions(), Vec::<&str>::new(), "nothing is missing");
+    assert_eq!(contents(&rig), ["hi", "b"]);
+    assert_eq!(rig.engine.mirror().unwrap().queue().count, 1);
+}
+
+#[test]
 fn a_snapshot_that_does_not_continue_replaces_everything() {
     let mut rig = Rig::with_session();
     rig.blink();
