@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
+use usher_tests::PATIENCE;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Client, Closed, Refusal};
-use usher_tests::server::Server;
+use usher_tests::server::{Launch, Server};
 
 fn bad_request() -> Refusal {
     Refusal::new("bad_request", json!({}))
@@ -156,4 +157,38 @@ async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
     }
     client.ok("ping", json!({})).await;
     assert_eq!(client.queue(&chat).await["count"], 0);
+}
+
+#[tokio::test]
+async fn a_link_that_answers_no_ping_is_dropped_and_others_stay() {
+    use tokio::io::AsyncReadExt;
+
+    let server = Launch::new().config("heartbeat = \"100ms\"\n").start();
+    let mut client = Client::connect(&server).await;
+    let silent = Client::dial(&server).await.unwrap();
+    let mut silent = silent.into_stream();
+    // Whoever reads without ever answering sees the end of the link.
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, silent.read_to_end(&mut received)).await;
+    assert!(read.is_ok(), "the silent link was never dropped");
+    client.ok("ping", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_cut_off_and_delays_nobody() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut lazy = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    lazy.subscribe(&chat).await;
+    client.admit(&chat, "k", "/demo big 60MB").await;
+    client.until_settled(&chat).await;
+    let answer = client.transcript(&chat).await.pop().unwrap();
+    assert_eq!((&answer["role"], &answer["status"]), (&json!("agent"), &json!("complete")));
+    assert_eq!(lazy.closed().await, Closed { code: Some(1013) });
+    // It comes back with a snapshot.
+    let mut lazy = Client::connect(&server).await;
+    let snapshot = lazy.subscribe(&chat).await;
+    assert_eq!(snapshot["messages"].as_array().unwrap().len(), 2);
 }
