@@ -21,6 +21,7 @@ cli-rejected = Not accepted. { $reason }
 cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --id { $id }
 
 cli-wait-parked = Waiting. Auto-run is off: this prompt starts when somebody switches it on or sends it.
+cli-answer-truncated = The answer is longer than this server gives out; this is its beginning.
 cli-turn-failed = The turn failed. The session shows why; the prompt can be run again from there.
 cli-start-failed = The agent could not be started. The prompt still waits in the queue.
 cli-turn-cancelled = The turn was cancelled.

@@ -8,6 +8,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::app::composer::Edit;
 
+use Context::{Chat, Everywhere, Help, Permission, Queue, Sessions};
+use KeyCode::Char;
+
 /// Where a key is pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
@@ -128,9 +131,6 @@ const fn edit(modifiers: KeyModifiers, code: KeyCode, edit: Edit) -> Binding {
 const fn shown(modifiers: KeyModifiers, code: KeyCode, edit: Edit, help: &'static str) -> Binding {
     bind(Chat, modifiers, code, Command::Edit(edit), Some(help))
 }
-
-use Context::{Chat, Everywhere, Help, Permission, Queue, Sessions};
-use KeyCode::Char;
 
 /// The keys in force.
 pub static BINDINGS: &[Binding] = &[

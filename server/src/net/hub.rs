@@ -168,7 +168,12 @@ impl Hub {
     pub fn watch(&self, session: SessionId, wake: &Arc<Notify>) -> (EventSeq, Option<LiveText>) {
         let mut rings = self.lock();
         rings.forget_idle();
-        let start = rings.highest;
+        // A new ring leaves a number out: a place in an earlier ring of the session, which may
+        // have missed something since, is below all that this one can resume from.
+        let start = rings.highest + 1;
+        if !rings.by_session.contains_key(&session) {
+            rings.highest = start;
+        }
         let ring = rings.by_session.entry(session).or_insert_with(|| Ring {
             newest: start,
             events: VecDeque::new(),
@@ -302,5 +307,94 @@ impl EventSink for Sink {
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => self.hub.event(session, event),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn session(n: u128) -> SessionId {
+        SessionId::from_uuid(Uuid::from_u128(n))
+    }
+
+    fn missed(hub: &Hub, place: EventSeq) -> Option<(u64, usize)> {
+        match hub.missed(session(0), place, usize::MAX) {
+            Missed::Events { first, events } => Some((first.get(), events.len())),
+            Missed::TooFarBehind => None,
+        }
+    }
+
+    #[test]
+    fn a_link_finds_what_it_missed_in_order() {
+        let hub = Hub::new();
+        let wake = Arc::new(Notify::new());
+        let (place, _) = hub.watch(session(0), &wake);
+        assert_eq!(missed(&hub, place), Some((place.get() + 1, 0)));
+        hub.event(session(0), Event::QueueChanged);
+        hub.event(session(1), Event::QueueChanged);
+        hub.event(session(0), Event::SessionChanged);
+        assert_eq!(missed(&hub, place), Some((place.get() + 1, 2)));
+        assert_eq!(missed(&hub, place.next()), Some((place.get() + 2, 1)));
+        assert_eq!(missed(&hub, EventSeq::new(place.get() + 3)), None, "from the future");
+    }
+
+    #[test]
+    fn a_slow_link_falls_out_of_the_ring() {
+        let hub = Hub::new();
+        let (place, _) = hub.watch(session(0), &Arc::new(Notify::new()));
+        for _ in 0..RING_EVENTS_MAX {
+            hub.event(session(0), Event::QueueChanged);
+        }
+        assert_eq!(missed(&hub, place), Some((place.get() + 1, RING_EVENTS_MAX)));
+        hub.event(session(0), Event::QueueChanged);
+        assert_eq!(missed(&hub, place), None);
+    }
+
+    #[test]
+    fn what_happened_while_a_ring_was_forgotten_cannot_be_resumed_over() {
+        let hub = Hub::new();
+        let wake = Arc::new(Notify::new());
+        let (place, _) = hub.watch(session(0), &wake);
+        hub.unwatch(session(0), &wake);
+        for other in 1..=IDLE_RINGS_MAX as u128 + 1 {
+            hub.watch(session(other), &wake);
+        }
+        hub.event(session(0), Event::QueueChanged);
+        hub.watch(session(0), &wake);
+        assert_eq!(missed(&hub, place), None);
+    }
+
+    #[test]
+    fn who_comes_in_the_middle_gets_the_text_that_is_not_written_yet() {
+        use usher_shared::id::IncarnationId;
+        use usher_shared::time::UnixMillis;
+        use usher_shared::vocabulary::Role;
+
+        use crate::domain::message::{Message, MessageDetails};
+        let hub = Hub::new();
+        let message = Message {
+            id: MessageId::from_uuid(Uuid::from_u128(9)),
+            session_id: session(0),
+            incarnation_id: IncarnationId::from_uuid(Uuid::nil()),
+            seq: MessageSeq::new(1),
+            turn_id: None,
+            role: Role::Agent,
+            content: Arc::from("one "),
+            content_bytes: 4,
+            status: MessageStatus::Streaming,
+            details: MessageDetails::default(),
+            created_at: UnixMillis::new(0),
+        };
+        let live = || hub.watch(session(0), &Arc::new(Notify::new())).1;
+        hub.event(session(0), Event::MessageWritten(Box::new(message.clone())));
+        hub.delta(session(0), message.id, message.seq, 4, "two");
+        let expected = LiveText { message_id: message.id, text: "one two".to_owned(), bytes: 7 };
+        assert_eq!(live(), Some(expected));
+        let done = Message { status: MessageStatus::Complete, ..message };
+        hub.event(session(0), Event::MessageWritten(Box::new(done)));
+        assert_eq!(live(), None);
     }
 }

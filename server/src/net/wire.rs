@@ -1,7 +1,6 @@
 //! The protocol's words to the domain's and back: the only file that sees both.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::limits::{
@@ -57,28 +56,18 @@ fn field_error<R: DeserializeOwned>(payload: &str) -> WireError {
     let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
     let field = match (path.as_str(), missing) {
         ("." | "", Some(missing)) => missing.to_owned(),
-        ("." | "", None) => flattened_field::<R>(payload).unwrap_or_default(),
+        ("." | "", None) => identity_field(payload).unwrap_or_default(),
         (path, Some(missing)) => format!("{path}.{missing}"),
         (path, None) => path.to_owned(),
     };
     WireError::validation(&field, text)
 }
 
-/// Behind a flattened struct serde loses the path: the wrong field is the one without which the
-/// error changes.
-fn flattened_field<R: DeserializeOwned>(payload: &str) -> Option<String> {
-    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(payload) else {
-        return None;
-    };
-    let error = |fields: &serde_json::Map<String, Value>| {
-        serde_json::from_value::<R>(Value::Object(fields.clone())).err().map(|e| e.to_string())
-    };
-    let whole = error(&fields)?;
-    fields.keys().find_map(|key| {
-        let mut without = fields.clone();
-        without.remove(key);
-        (error(&without).as_deref() != Some(&whole)).then(|| key.clone())
-    })
+/// Behind a flattened struct serde loses the path; the only one that requests have is the identity.
+fn identity_field(payload: &str) -> Option<String> {
+    let mut reader = serde_json::Deserializer::from_str(payload);
+    let error = serde_path_to_error::deserialize::<_, Identity>(&mut reader).err()?;
+    Some(error.path().to_string()).filter(|path| path != ".")
 }
 
 pub(super) fn target(identity: &Identity) -> Target {
@@ -446,5 +435,45 @@ pub(super) fn make_error(error: MakeError) -> WireError {
         MakeError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
         MakeError::UnknownAgent => WireError::validation("agent", "no such agent"),
         MakeError::Store(error) => store_broken(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_shared::protocol::queue::QueueRemoveParams;
+    use usher_shared::protocol::turn::TurnCancelParams;
+
+    use super::*;
+
+    fn field<R: Request>(payload: &str) -> String {
+        let error = parse::<R>(payload).map(drop).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Validation);
+        error.details["field"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_wherever_it_is() {
+        let identity = r#""task_id":"t","session_id":"s","session_incarnation_id":"i""#;
+        let remove = |rest: &str| field::<QueueRemoveParams>(&format!("{{{rest}}}"));
+        assert_eq!(remove(identity), "entry_id");
+        assert_eq!(remove(&format!("{identity},\"entry_id\":7")), "entry_id");
+        assert_eq!(remove(r#""entry_id":"e","session_id":"s""#), "task_id");
+        let wrong = r#""task_id":5,"session_id":"s","session_incarnation_id":"i","entry_id":"e""#;
+        assert_eq!(remove(wrong), "task_id");
+        let cancel = format!("{{{identity},\"expected_turn_id\":[]}}");
+        assert_eq!(field::<TurnCancelParams>(&cancel), "expected_turn_id");
+        let add = |rest: &str| field::<QueueAddParams>(&format!("{{{identity}{rest}}}"));
+        assert_eq!(add(""), "content");
+        assert_eq!(add(r#","content":"x","client_queue_id":null"#), "client_queue_id");
+        let nested = r#","content":"x","context_files":[{"path":"p","name":5}]"#;
+        assert_eq!(add(nested), "context_files[0].name");
+    }
+
+    /// Each field is looked at a bounded number of times, however many there are.
+    #[test]
+    fn many_unknown_fields_are_read_in_one_go() {
+        let unknown: String = (0..200_000).map(|n| format!("\"a{n}\":0,")).collect();
+        let payload = format!("{{{unknown}\"entry_id\":\"e\",\"task_id\":5}}");
+        assert_eq!(field::<QueueRemoveParams>(&payload), "task_id");
     }
 }

@@ -1,6 +1,6 @@
 //! Admission, the waiting entries, and the auto-run switch.
 
-use tracing::info;
+use tracing::debug;
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
 
@@ -51,7 +51,7 @@ impl Service {
             .await;
         if let Ok(admitted) = &admitted {
             let (outcome, entry) = (admitted.outcome, admitted.entry.id);
-            info!(session = %target.session_id, %entry, %outcome, "admission");
+            debug!(session = %target.session_id, %entry, %outcome, "admission");
         }
         admitted
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
@@ -93,6 +94,9 @@ impl Sqlite {
         let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         conn.busy_timeout(BUSY_WAIT).map_err(store_error)?;
+        // Without this a bound value may make SQLite plan a prepared statement anew, on every run:
+        // two thirds of the processor time of an admission.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
         for (name, value) in [("cache_size", -cache_kib), ("wal_autocheckpoint", 0)] {
             conn.pragma_update(None, name, value).map_err(store_error)?;
         }

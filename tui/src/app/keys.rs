@@ -1,17 +1,16 @@
 //! What a key press does, by where the focus is.
 
 use crossterm::event::{KeyEvent, KeyEventKind};
+use usher_shared::protocol::turn::TurnCancelParams;
 
 use super::ask::Ask;
+use super::calls::Asked;
 use super::composer::{Edit, Enter};
 use super::message::Effect;
 use super::permission::CardFocus;
 use super::queue::Step;
 use super::state::{Focus, State};
 use crate::keymap::{self, Command, Context};
-use usher_shared::protocol::turn::TurnCancelParams;
-
-use super::calls::Asked;
 
 impl State {
     /// A key was pressed.

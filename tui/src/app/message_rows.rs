@@ -1,8 +1,11 @@
 //! The rows of one message.
 
+use std::ops::Range;
+
 use usher_shared::id::MessageId;
 use usher_shared::protocol::transcript::{Message, MessageStatus, Notice, Resolution, Role};
 
+use super::markdown;
 use super::state::State;
 use crate::keymap::{Command, Context, key_for};
 use crate::view::clean::Clean;
@@ -16,6 +19,8 @@ const ASIDE_ROWS_MAX: usize = 4;
 pub(crate) struct Row {
     pub(crate) kind: RowKind,
     pub(crate) text: Clean,
+    /// Its bold parts, bytes.
+    pub(crate) strong: Vec<Range<usize>>,
     /// At the right edge.
     pub(crate) right: Clean,
 }
@@ -37,7 +42,7 @@ pub(crate) enum RowKind {
 
 impl Row {
     pub(crate) fn new(kind: RowKind, text: Clean) -> Self {
-        Self { kind, text, right: Clean::default() }
+        Self { kind, text, strong: Vec::new(), right: Clean::default() }
     }
 
     fn blank() -> Self {
@@ -105,9 +110,8 @@ impl State {
                     rows.push(Row::blank());
                 }
                 rows.push(Row {
-                    kind: RowKind::Speaker,
-                    text: self.speaker(message),
                     right: Clean::line(&self.clock.hours_and_minutes(message.created_at)),
+                    ..Row::new(RowKind::Speaker, self.speaker(message))
                 });
             }
             Opening::Gap => rows.push(Row::blank()),
@@ -154,8 +158,12 @@ impl State {
     fn push_body(&self, message: &Message, columns: usize, rows: &mut Vec<Row>) {
         let content = message.content.trim_end();
         let first = rows.len();
-        if !content.is_empty() {
-            push(RowKind::Body, content, columns, rows);
+        match message.role {
+            _ if content.is_empty() => {}
+            Role::Agent => markdown::push_rows(content, columns, self.theme.signs, rows),
+            Role::User | Role::Thought | Role::Tool | Role::Plan | Role::System => {
+                push(RowKind::Body, content, columns, rows);
+            }
         }
         if message.status == MessageStatus::Streaming {
             let sign = Clean::line(self.theme.signs.streaming);

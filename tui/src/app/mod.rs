@@ -15,6 +15,7 @@ mod deliveries;
 mod events;
 mod help;
 mod keys;
+mod markdown;
 mod message;
 mod message_rows;
 mod notices;

@@ -79,6 +79,12 @@ impl Sessions {
         self.tasks.iter().find(|task| task.id == id)
     }
 
+    /// Tells whether another session has the same title.
+    pub(crate) fn is_ambiguous(&self, session: &Session) -> bool {
+        let title = self.title_of(session);
+        self.list.iter().any(|other| other.id != session.id && self.title_of(other) == title)
+    }
+
     /// Returns how many prompts wait in a session that is not open, as far as its task tells.
     pub(crate) fn waiting(&self, session: &Session) -> u64 {
         let is_only_one = |other: &&Session| other.task_id == session.task_id;

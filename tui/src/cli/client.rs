@@ -26,6 +26,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a command stays without a link before it gives up.
 pub(super) const OFFLINE_PATIENCE: Duration = Duration::from_secs(20);
 
+/// How often something that may be asked for twice is asked for.
+const ASK_ATTEMPTS_MAX: u32 = 5;
+
 /// Why a command cannot go on.
 #[derive(Debug)]
 pub(super) enum Problem {
@@ -109,14 +112,18 @@ impl Client {
             shares_files,
             calls: 0,
         };
-        let give_up_at = Instant::now() + CONNECT_PATIENCE;
+        client.wait_online(Instant::now() + CONNECT_PATIENCE).await?;
+        Ok(client)
+    }
+
+    async fn wait_online(&mut self, give_up_at: Instant) -> Result<(), Problem> {
         loop {
-            match client.driver.engine().link() {
-                LinkState::Online { .. } => return Ok(client),
+            match self.driver.engine().link() {
+                LinkState::Online { .. } => return Ok(()),
                 LinkState::Refused(error) => return Err(Problem::Unwelcome(error.clone())),
                 LinkState::Connecting | LinkState::Greeting | LinkState::Waiting { .. } => {}
             }
-            if timeout_at(give_up_at, client.next_event()).await.is_err() {
+            if timeout_at(give_up_at, self.next_event()).await.is_err() {
                 return Err(Problem::NoServer);
             }
         }
@@ -145,7 +152,20 @@ impl Client {
         }
     }
 
-    /// Asks the server for something.
+    /// Asks for something that may be asked for twice: a read, or what carries a request id.
+    /// A lost link is waited for.
+    pub(super) async fn ask<R: Request>(&mut self, request: &R) -> Result<R::Reply, Problem> {
+        let give_up_at = Instant::now() + OFFLINE_PATIENCE;
+        for _ in 1..ASK_ATTEMPTS_MAX {
+            match self.call(request).await {
+                Err(Problem::Lost) => self.wait_online(give_up_at).await?,
+                answered => return answered,
+            }
+        }
+        self.call(request).await
+    }
+
+    /// Asks the server for something, once.
     pub(super) async fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply, Problem> {
         self.calls += 1;
         let wanted = CallId::new(self.calls);
@@ -174,11 +194,11 @@ impl Client {
         match wanted {
             Some(id) => {
                 let session_id = SessionId::parse_or_nil(id);
-                let found = self.call(&SessionGetParams { session_id }).await?;
+                let found = self.ask(&SessionGetParams { session_id }).await?;
                 Ok(Some(found.session))
             }
             None => {
-                let listed = self.call(&SessionListParams { task_id: None }).await?;
+                let listed = self.ask(&SessionListParams { task_id: None }).await?;
                 Ok(listed.sessions.into_iter().next())
             }
         }
@@ -202,6 +222,6 @@ impl Client {
             client_request_id: Some(Uuid::new_v4().to_string()),
             ..TaskCreateParams::default()
         };
-        Ok(self.call(&request).await?.session)
+        Ok(self.ask(&request).await?.session)
     }
 }

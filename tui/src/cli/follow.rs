@@ -7,6 +7,7 @@
 use tokio::time::Instant;
 use usher_shared::client::{Event, Freshness, Input, LinkState, Mirror};
 use usher_shared::counter::MessageSeq;
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, SessionId, TurnId};
 use usher_shared::limits::{PAGE_MESSAGES_MAX, READ_BYTES_MAX};
 use usher_shared::protocol::queue::{QueueGetParams, QueueStatus, StatusEntry};
@@ -26,8 +27,16 @@ use super::send::interrupted;
 pub(super) struct Ending {
     /// None: answered.
     pub(super) failure: Option<Failure>,
-    /// What the agent said, all of it.
-    pub(super) answer: String,
+    /// What the agent said.
+    pub(super) answer: Answer,
+}
+
+/// The text of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    /// The server has more of it and does not give it out.
+    pub(super) truncated: bool,
 }
 
 /// Why a prompt was not answered.
@@ -37,8 +46,10 @@ pub(super) enum Failure {
     Turn(Notice),
     /// Somebody removed the prompt before it ran.
     Removed,
-    /// The server stayed away, or stopped answering.
+    /// The server stayed away.
     NoServer,
+    /// The server will not say how it went.
+    Refused(ErrorCode),
 }
 
 impl Failure {
@@ -54,12 +65,13 @@ impl Failure {
             Self::Turn(Notice::TurnCutShort) => "turn_cut_short",
             Self::Removed => "entry_not_found",
             Self::NoServer => "no_server",
+            Self::Refused(code) => code.as_str(),
         }
     }
 
-    /// The name of the text for people.
-    pub(super) const fn text(self) -> &'static str {
-        match self {
+    /// What people read about it.
+    pub(super) fn text(self, output: &Output) -> String {
+        let id = match self {
             Self::Turn(Notice::TurnFailed | Notice::TurnCutShort) => "cli-turn-failed",
             Self::Turn(Notice::StartFailed) => "cli-start-failed",
             Self::Turn(Notice::TurnCancelled) => "cli-turn-cancelled",
@@ -68,12 +80,14 @@ impl Failure {
             Self::Turn(Notice::TurnRefused) => "cli-turn-refused",
             Self::Removed => "cli-entry-removed",
             Self::NoServer => "cli-no-server",
-        }
+            Self::Refused(code) => return output.localizer.error(&WireError::new(code, "")),
+        };
+        output.text(id, &[])
     }
 
     pub(super) const fn exit(self) -> Exit {
         match self {
-            Self::Turn(_) | Self::Removed => Exit::TurnFailed,
+            Self::Turn(_) | Self::Removed | Self::Refused(_) => Exit::TurnFailed,
             Self::NoServer => Exit::NoServer,
         }
     }
@@ -124,6 +138,9 @@ pub(super) async fn follow(
                 output.problem(&output.text("cli-wait-parked", &[]));
             }
             Ok(Next::Wait | Next::WaitParked) | Err(Problem::Lost) if !away => {}
+            Err(Problem::Rejected(error)) => {
+                return Some(without_answer(Failure::Refused(error.code)));
+            }
             Ok(Next::Wait | Next::WaitParked) | Err(_) => {
                 return Some(without_answer(Failure::NoServer));
             }
@@ -147,7 +164,7 @@ pub(super) async fn follow(
 }
 
 fn without_answer(failure: Failure) -> Ending {
-    Ending { failure: Some(failure), answer: String::new() }
+    Ending { failure: Some(failure), answer: Answer::default() }
 }
 
 async fn look(
@@ -187,7 +204,7 @@ async fn look(
             }
             if ended.is_none() {
                 // The message may be here before the news that its turn is open.
-                let found = client.call(&SessionGetParams { session_id }).await?;
+                let found = client.ask(&SessionGetParams { session_id }).await?;
                 if found.session.turn.is_some_and(|turn| turn.id == turn_id) {
                     return Ok(Next::Wait);
                 }
@@ -228,11 +245,11 @@ async fn find_out_of_sight(
     session_id: SessionId,
     id: &AdmissionId,
 ) -> Result<Next, Problem> {
-    let session: Session = client.call(&SessionGetParams { session_id }).await?.session;
+    let session: Session = client.ask(&SessionGetParams { session_id }).await?.session;
     let identity = session.identity();
-    let queue = client.call(&QueueGetParams { identity }).await?;
+    let queue = client.ask(&QueueGetParams { identity }).await?;
     let page = TranscriptPageParams { session_id, before_seq: None, after_seq: None, limit: None };
-    let page = client.call(&page).await?;
+    let page = client.ask(&page).await?;
     let visible = u64::try_from(queue.entries.len()).unwrap_or(u64::MAX);
     let has_reserved = queue.count > visible;
     let has_stubs = queue.entries.iter().any(|entry| matches!(entry, StatusEntry::Stub { .. }));
@@ -253,7 +270,7 @@ async fn read_ending(
     ended: Option<&TurnEnded>,
 ) -> Result<Ending, Problem> {
     let mut failure = ended.and_then(failure_of);
-    let mut answer = String::new();
+    let mut answer = Answer::default();
     let mut after_seq = prompt_seq;
     loop {
         let page = TranscriptPageParams {
@@ -262,16 +279,17 @@ async fn read_ending(
             after_seq: Some(after_seq),
             limit: Some(PAGE_MESSAGES_MAX),
         };
-        let page = client.call(&page).await?;
+        let page = client.ask(&page).await?;
         let ours = page.messages.iter().filter(|m| m.turn_id == Some(turn_id));
         for message in ours {
             match message.role {
                 Role::Agent => {
-                    let text = whole_content(client, message).await?;
-                    if !answer.is_empty() && !text.is_empty() {
-                        answer.push_str("\n\n");
+                    let whole = whole_content(client, message).await?;
+                    if !answer.text.is_empty() && !whole.text.is_empty() {
+                        answer.text.push_str("\n\n");
                     }
-                    answer.push_str(&text);
+                    answer.text.push_str(&whole.text);
+                    answer.truncated |= whole.truncated;
                 }
                 Role::System if ended.is_none() => {
                     failure = failure.or(message.metadata.notice.and_then(failure_in));
@@ -286,24 +304,25 @@ async fn read_ending(
     }
 }
 
-async fn whole_content(client: &mut Client, message: &Message) -> Result<String, Problem> {
-    if !message.content_truncated {
-        return Ok(message.content.clone());
-    }
-    let mut text = String::new();
-    loop {
+async fn whole_content(client: &mut Client, message: &Message) -> Result<Answer, Problem> {
+    let mut whole = Answer { text: message.content.clone(), truncated: message.content_truncated };
+    while whole.truncated {
         let read = TranscriptReadParams {
             session_id: message.session_id,
             message_id: message.id,
-            offset: text.len() as u64,
+            offset: whole.text.len() as u64,
             length: READ_BYTES_MAX,
         };
-        let read = client.call(&read).await?;
-        text.push_str(&read.text);
-        if read.eof || read.text.is_empty() {
-            return Ok(text);
-        }
+        let read = match client.ask(&read).await {
+            Ok(read) => read,
+            // A server without this action: what there is is better than nothing.
+            Err(Problem::Rejected(_)) => return Ok(whole),
+            Err(problem) => return Err(problem),
+        };
+        whole.text.push_str(&read.text);
+        whole.truncated = !read.eof && !read.text.is_empty();
     }
+    Ok(whole)
 }
 
 fn failure_of(ended: &TurnEnded) -> Option<Failure> {

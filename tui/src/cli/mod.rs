@@ -7,7 +7,7 @@
 //! # `usher send --json`
 //! One JSON object per line and outcome; every key is always there, null where it has no value:
 //! ```json
-//! {"outcome":"accepted","id":"…","accepted_queue_id":"…","admission":"admitted","session_id":"…","task_id":"…","code":null,"text":null}
+//! {"outcome":"accepted","id":"…","accepted_queue_id":"…","admission":"admitted","session_id":"…","task_id":"…","code":null,"text":null,"text_truncated":false}
 //! ```
 //! - `outcome`: `accepted`, `rejected` or `uncertain`; with `--wait` then `answered` or `failed`.
 //! - `id`: the admission ID; running the command again with `--id` and the same text is safe.
@@ -15,8 +15,9 @@
 //!   where the proof was found in the queue or the transcript instead.
 //! - `code`: why it was rejected (a code of the protocol), or how the turn failed (`turn_failed`,
 //!   `start_failed`, `turn_cancelled`, `turn_interrupted`, `turn_uncertain`, `turn_refused`;
-//!   `entry_not_found`: somebody removed the prompt; `no_server`: the server stayed away).
-//! - `text`: the answer, also of a turn that failed.
+//!   `entry_not_found`: somebody removed the prompt; `no_server`: the server stayed away; else the
+//!   code with which the server refused to say more).
+//! - `text`: the answer, also of a turn that failed; `text_truncated`: the server gives no more.
 
 mod args;
 mod client;

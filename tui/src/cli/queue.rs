@@ -29,7 +29,7 @@ pub(super) async fn list(
     };
     let status = match session_of(&mut client, args).await {
         Ok(Some(session)) => {
-            client.call(&QueueGetParams { identity: session.identity() }).await.map(Some)
+            client.ask(&QueueGetParams { identity: session.identity() }).await.map(Some)
         }
         Ok(None) => Ok(None),
         Err(problem) => Err(problem),

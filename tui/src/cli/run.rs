@@ -84,7 +84,11 @@ fn screen(server: Server, token: Option<String>, output: Output) -> ExitCode {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a machine that runs this can give it a timer and a poll").block_on(future)
+    let runtime = runtime.expect("a machine that runs this can give it a timer and a poll");
+    let result = runtime.block_on(future);
+    // A name that is still being looked up must not hold the program up.
+    runtime.shutdown_background();
+    result
 }
 
 fn one_shot(command: Command, server: Server, token: Option<String>, output: &Output) -> Exit {

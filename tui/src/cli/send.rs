@@ -36,6 +36,7 @@ struct Report<'a> {
     task_id: Option<TaskId>,
     code: Option<&'a str>,
     text: Option<&'a str>,
+    text_truncated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +76,7 @@ pub(super) async fn send(
         task_id: None,
         code: None,
         text: None,
+        text_truncated: false,
     };
     let (id, content) = match read_prompt(args) {
         Ok(prompt) => prompt,
@@ -263,25 +265,29 @@ fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit 
 }
 
 fn ended<'a>(mut report: Report<'a>, ending: &'a Ending, output: &Output) -> Exit {
-    report.text = Some(&ending.answer);
+    let answer = &ending.answer;
+    report.text = Some(&answer.text);
+    report.text_truncated = answer.truncated;
+    if answer.truncated {
+        output.problem(&output.text("cli-answer-truncated", &[]));
+    }
     report.code = ending.failure.map(Failure::code);
     let Some(failure) = ending.failure else {
         report.outcome = Outcome::Answered;
         let written = match output.format {
             Format::Json => output.json(&report),
-            Format::Text => output.outside(&ending.answer),
+            Format::Text => output.outside(&answer.text),
         };
         return written.map_or_else(|error| output.failed(&error), |()| Exit::Done);
     };
     report.outcome = Outcome::Failed;
     if output.format == Format::Text
-        && !ending.answer.is_empty()
-        && let Err(error) = output.outside(&ending.answer)
+        && !answer.text.is_empty()
+        && let Err(error) = output.outside(&answer.text)
     {
         return output.failed(&error);
     }
-    let text = output.text(failure.text(), &[]);
-    finish(&report, &text, failure.exit(), output)
+    finish(&report, &failure.text(output), failure.exit(), output)
 }
 
 /// Says how it ended: programs on standard output, people on standard error.

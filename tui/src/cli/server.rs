@@ -137,8 +137,8 @@ async fn ask(server: Server, token: Option<String>, status: &mut Status) -> Resu
         status.store_id = Some(hello.server.store_id);
         status.user = Some(hello.user.name.clone());
     }
-    let tasks = client.call(&TaskListParams::default()).await?.tasks;
-    let sessions = client.call(&SessionListParams { task_id: None }).await?;
+    let tasks = client.ask(&TaskListParams::default()).await?.tasks;
+    let sessions = client.ask(&SessionListParams { task_id: None }).await?;
     let count = |count: usize| u64::try_from(count).ok();
     status.tasks = count(tasks.len());
     status.queued = Some(tasks.iter().map(|task| task.queued_prompt_count).sum());

@@ -9,6 +9,8 @@ mod clock;
 mod own;
 mod run;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub use address::{AddressError, ServerAddress};
 pub use clock::mono_now;

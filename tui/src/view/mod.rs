@@ -1,5 +1,5 @@
 //! Draws the state. Pure: the same state gives the same screen. One file per part of the screen;
-//! text reaches it through [`clean::Clean`] and [`paint`] only.
+//! text reaches it through [`clean::Clean`] and `paint` only.
 
 pub mod clean;
 mod composer;

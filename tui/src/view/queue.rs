@@ -83,7 +83,7 @@ fn facts(state: &State, queue: &QueueStatus, hidden: usize, columns: u16) -> Vec
         facts.push((state.text(auto_run(queue)), auto_run_style(state, queue)));
     }
     if state.focus != Focus::Queue
-        && !queue.entries.is_empty()
+        && (!queue.entries.is_empty() || !queue.auto_run)
         && let Some(key) = key_for(Context::Chat, Command::FocusQueue)
     {
         let key = key.to_string();

@@ -44,6 +44,9 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
             Some(_) | None => state.sessions.waiting(session),
         };
         let right = match waiting {
+            0 if state.sessions.is_ambiguous(session) => {
+                Clean::line(&state.clock.hours_and_minutes(session.created_at))
+            }
             0 => Clean::default(),
             count => Clean::line(&format!(" {count} ")),
         };

@@ -21,22 +21,46 @@ pub fn wrap(outside: &str, columns: usize) -> Vec<Clean> {
 
 /// Breaks one line and appends its rows; an empty line is one empty row.
 pub fn wrap_line(line: &Clean, columns: usize, rows: &mut Vec<Clean>) {
-    let text = line.as_str();
     if line.width() <= columns {
         rows.push(line.clone());
         return;
     }
-    let indent_bytes = text.len() - text.trim_start_matches(' ').len();
-    let indent = line.slice(0..indent_bytes.min(columns / 2));
-    for (index, range) in
-        break_points(text, indent_bytes, indent.width(), columns).into_iter().enumerate()
-    {
-        let row = line.slice(range);
-        rows.push(match index {
-            0 => row,
-            _ => indent.clone().and(&row),
-        });
+    let marked = Marked { text: line.clone(), strong: Vec::new() };
+    rows.extend(wrap_marked(&marked, columns).into_iter().map(|row| row.text));
+}
+
+/// A line or row of which some parts are bold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// All of it.
+    pub text: Clean,
+    /// The bold parts, bytes, ascending.
+    pub strong: Vec<Range<usize>>,
+}
+
+/// Breaks one line, and the marks of its parts with it.
+pub fn wrap_marked(line: &Marked, columns: usize) -> Vec<Marked> {
+    let text = line.text.as_str();
+    if line.text.width() <= columns {
+        return vec![line.clone()];
     }
+    let indent_bytes = text.len() - text.trim_start_matches(' ').len();
+    let indent = line.text.slice(0..indent_bytes.min(columns / 2));
+    let rows = break_points(text, indent_bytes, indent.width(), columns).into_iter();
+    rows.enumerate()
+        .map(|(index, range)| {
+            let indent = if index == 0 { Clean::default() } else { indent.clone() };
+            let shift = indent.as_str().len();
+            let strong = line
+                .strong
+                .iter()
+                .map(|part| part.start.max(range.start)..part.end.min(range.end))
+                .filter(|part| part.start < part.end)
+                .map(|part| part.start - range.start + shift..part.end - range.start + shift)
+                .collect();
+            Marked { text: indent.and(&line.text.slice(range)), strong }
+        })
+        .collect()
 }
 
 /// Puts items with `sign` between them into rows; an item is never broken apart, but cut if it is

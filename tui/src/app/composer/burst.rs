@@ -23,7 +23,7 @@ pub enum Enter {
     Submit,
     /// A line end of a paste.
     Newline,
-    /// Not known yet: ask again at [`Burst::deadline`].
+    /// Not known yet: ask again at `Burst::deadline`.
     Held,
 }
 
@@ -51,6 +51,11 @@ impl Burst {
     /// When a held Enter is decided.
     pub(super) fn deadline(&self) -> Option<MonoMillis> {
         self.held_until
+    }
+
+    /// Tells whether the last keys came faster than anyone types.
+    pub(super) fn is_fast(&self) -> bool {
+        self.keys > 2
     }
 
     /// The terminal marked a paste.

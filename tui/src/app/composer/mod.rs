@@ -106,7 +106,7 @@ impl Composer {
     pub fn type_char(&mut self, c: char, now: MonoMillis) -> Option<Enter> {
         let earlier = self.burst.text(now);
         if earlier == Some(Enter::Newline) {
-            self.apply(Edit::Newline, usize::MAX);
+            self.insert_char('\n');
         }
         if earlier != Some(Enter::Submit) {
             self.insert_char(c);
@@ -116,10 +116,9 @@ impl Composer {
 
     /// Puts a character at the caret.
     pub fn insert_char(&mut self, c: char) {
-        self.remember(match c.is_whitespace() {
-            true => Change::Other,
-            false => Change::Typing,
-        });
+        // Typed words are undone one by one, a burst as a whole.
+        let ends_word = c.is_whitespace() && !self.burst.is_fast();
+        self.remember(if ends_word { Change::Other } else { Change::Typing });
         self.buffer.insert(c.encode_utf8(&mut [0; 4]));
         self.goal_column = None;
     }
@@ -128,7 +127,7 @@ impl Composer {
     pub fn press_enter(&mut self, now: MonoMillis) -> Enter {
         let enter = self.burst.enter(now);
         if enter == Enter::Newline {
-            self.apply(Edit::Newline, usize::MAX);
+            self.insert_char('\n');
         }
         enter
     }
@@ -137,7 +136,7 @@ impl Composer {
     pub fn decide_enter(&mut self) -> Option<Enter> {
         let enter = self.burst.decide();
         if enter == Some(Enter::Newline) {
-            self.apply(Edit::Newline, usize::MAX);
+            self.insert_char('\n');
         }
         enter
     }

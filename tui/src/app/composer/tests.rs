@@ -96,6 +96,15 @@ fn a_short_line_that_arrived_at_once_submits_after_a_moment() {
 }
 
 #[test]
+fn a_burst_is_undone_as_a_whole() {
+    let mut composer = typed("mine ");
+    burst(&mut composer, "abc one two\rthree four", 0, 0);
+    assert_eq!(composer.buffer().text(), "mine abc one two\nthree four");
+    apply(&mut composer, &[Edit::Undo]);
+    assert_eq!(composer.buffer().text(), "mine ");
+}
+
+#[test]
 fn typing_at_any_human_speed_submits_at_once() {
     let mut composer = Composer::default();
     assert_eq!(burst(&mut composer, "hello\r", 0, 30), [Enter::Submit]);
