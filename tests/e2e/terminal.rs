@@ -8,7 +8,7 @@ use usher_tests::pty::Terminal;
 fn the_chat_shows_and_hello_is_answered() {
     let user = UserHome::new();
     let mut terminal = Terminal::open(&user, 120, 40, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("Welcome");
     terminal.submit("hello");
     terminal.wait_for("You said: hello");
 }
@@ -17,7 +17,7 @@ fn the_chat_shows_and_hello_is_answered() {
 fn closing_the_terminal_leaves_the_queue_running() {
     let user = UserHome::new();
     let mut terminal = Terminal::open(&user, 120, 40, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("Welcome");
     terminal.submit("/demo sleep 2s; say first done");
     for text in ["prompt one", "prompt two", "prompt three"] {
         terminal.submit(text);
@@ -74,7 +74,7 @@ fn the_terminal_is_left_as_it_was() {
 fn nothing_an_agent_says_drives_the_terminal() {
     let user = UserHome::new();
     let mut terminal = Terminal::open(&user, 120, 40, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("Welcome");
     terminal.submit("/demo ansi; say safe");
     terminal.wait_for("safe");
     let bytes = terminal.bytes();
@@ -93,7 +93,7 @@ fn nothing_an_agent_says_drives_the_terminal() {
 /// A terminal with a turn that never ends by itself and two prompts that wait.
 fn with_waiting_prompts(user: &UserHome, columns: u16, rows: u16) -> Terminal {
     let mut terminal = Terminal::open(user, columns, rows, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("Welcome");
     for text in ["/demo say busy; hang", "prompt one", "prompt two"] {
         terminal.submit(text);
     }
@@ -111,11 +111,13 @@ fn the_queue_panel_removes_pauses_and_goes_on() {
     terminal.wait_until("that the first is gone", |screen| {
         screen.contains("1/10") && !screen.contains("prompt one")
     });
-    // Stopping the turn parks what waits; switching auto-run on lets it go.
-    terminal.type_keys("\u{1b}");
-    terminal.wait_for("› ");
-    assert_eq!(user.usher(&["queue", "auto-run", "--help"]).code, 0);
-    terminal.close();
+    // Off, and on again: the turn that runs is not touched.
+    terminal.type_keys("p");
+    terminal.wait_for("auto-run off");
+    terminal.type_keys("p");
+    terminal.wait_for("auto-run on");
+    let list = user.usher(&["queue", "list", "--json"]);
+    assert!(list.stdout.contains("prompt two") && !list.stdout.contains("prompt one"), "{list:?}");
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn what_one_terminal_does_the_other_one_shows() {
 fn a_pasted_text_of_several_lines_is_one_prompt() {
     let user = UserHome::new();
     let mut terminal = Terminal::open(&user, 80, 24, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("Welcome");
     terminal.type_keys("\u{1b}[200~line one\rline two\r\nline three\u{1b}[201~");
     terminal.wait_for("line three");
     terminal.type_keys("\r");
