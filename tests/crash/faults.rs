@@ -26,6 +26,9 @@ async fn with_fault(fault: &str) -> Counts {
         Err(_) => Load::nothing(),
     };
     let counts = load.counts();
+    let refusals = load.refusals();
+    let expected = ["queue_admission_unavailable".to_owned()];
+    assert!(refusals.iter().all(|code| expected.contains(code)), "{fault}: {refusals:?}");
     let server = launch.start();
     load.verify(&server, Stored::Acknowledged, fault).await;
     counts

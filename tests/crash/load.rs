@@ -1,6 +1,6 @@
 //! A load of prompts from several links, and the proof of what became of each.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::AddAssign;
 
 use serde_json::json;
@@ -34,8 +34,8 @@ pub(crate) async fn create_chats(server: &Server, count: usize) -> Vec<Chat> {
 enum Known {
     /// It was accepted as this entry.
     Acknowledged(String),
-    /// It was refused: nothing was stored.
-    Refused,
+    /// It was refused with this code: nothing was stored.
+    Refused(String),
     /// No answer came.
     Nothing,
 }
@@ -138,6 +138,17 @@ impl Load {
                 .count(),
         }
     }
+
+    /// Returns the codes of refusals, each once.
+    pub(crate) fn refusals(&self) -> BTreeSet<String> {
+        let prompts = self.links.iter().flat_map(|sent| &sent.prompts);
+        prompts
+            .filter_map(|(_, known)| match known {
+                Known::Refused(code) => Some(code.clone()),
+                Known::Acknowledged(_) | Known::Nothing => None,
+            })
+            .collect()
+    }
 }
 
 /// How far a load came.
@@ -187,7 +198,7 @@ impl Sent {
                     );
                     kept.push(id.clone());
                 }
-                (Known::Nothing | Known::Refused, Some("admitted")) => new.push(id.clone()),
+                (Known::Nothing | Known::Refused(_), Some("admitted")) => new.push(id.clone()),
                 (known, outcome) => panic!("{context}: {id} was {known:?} and is now {outcome:?}"),
             }
             *known = Known::Acknowledged(entry);
@@ -224,24 +235,27 @@ async fn send_all(mut client: Client, chat: Chat, name: String) -> Sent {
                 requests.clear();
                 break;
             };
-            sent.prompts[place].1 = match answer {
-                Ok(answer) => {
-                    assert_eq!(answer["admission"]["outcome"], "admitted");
-                    Known::Acknowledged(string(&answer["admission"]["accepted_queue_id"]))
-                }
-                Err(_) => Known::Refused,
-            };
+            sent.prompts[place].1 = known(answer);
         }
     }
     // Answers that came before the end count, though nobody was waiting for them.
     while let Some((place, request)) = requests.pop_front() {
-        if let Ok(Ok(answer)) = client.answer(&request).await {
-            let entry = string(&answer["admission"]["accepted_queue_id"]);
-            sent.prompts[place].1 = Known::Acknowledged(entry);
+        if let Ok(answer) = client.answer(&request).await {
+            sent.prompts[place].1 = known(answer);
         }
     }
     sent.cut_off = sent.prompts.iter().any(|(_, known)| *known == Known::Nothing);
     sent
+}
+
+fn known(answer: Answer) -> Known {
+    match answer {
+        Ok(answer) => {
+            assert_eq!(answer["admission"]["outcome"], "admitted");
+            Known::Acknowledged(string(&answer["admission"]["accepted_queue_id"]))
+        }
+        Err(refusal) => Known::Refused(refusal.code),
+    }
 }
 
 async fn send_again(mut client: Client, chat: Chat, ids: Vec<String>) -> Vec<Answer> {

@@ -17,6 +17,11 @@ kind = "command"
 command = "sh"
 args = ["-c", "printf partial; echo 'out of luck' >&2; exit 3"]
 
+[agents.slow]
+kind = "command"
+command = "sh"
+args = ["-c", "echo ran >>runs; cat >/dev/null; sleep 3; echo done"]
+
 [agents.missing]
 kind = "command"
 command = "no-such-program-here"
@@ -75,4 +80,46 @@ async fn a_program_that_is_not_there_fails_the_turn_and_keeps_the_prompt() {
     let notice = by_role(&transcript, "system").pop().unwrap();
     assert_eq!(notice["metadata"]["notice"], "start_failed");
     assert!(string(&notice["content"]).contains("no-such-program-here"));
+}
+
+#[tokio::test]
+async fn c018_an_agent_that_is_silent_for_long_gets_its_prompt_once() {
+    let launch = Launch::new().config(&format!("dispatch_pass = \"100ms\"\n{AGENTS}"));
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let work = launch.home().path("work");
+    let fields = json!({"agent": "slow", "workspace_dir": work});
+    let chat = Chat::create_with(&mut client, fields).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "x").await;
+    client.until_settled(&chat).await;
+    assert_eq!(contents(&client.transcript(&chat).await), ["x", "done\n"]);
+    assert_eq!(launch.home().read("work/runs"), "ran\n");
+}
+
+#[tokio::test]
+async fn a_program_that_is_cancelled_ends_and_so_does_all_it_started() {
+    let launch = Launch::new().config(
+        "[agents.family]\nkind = \"command\"\ncommand = \"sh\"\n\
+         args = [\"-c\", \"mkfifo pipe; sleep 1000 >pipe & echo up; wait\"]\n",
+    );
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let work = launch.home().path("work");
+    let fields = json!({"agent": "family", "workspace_dir": work});
+    let chat = Chat::create_with(&mut client, fields).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "x").await;
+    // The child keeps the pipe open for as long as it lives; opening waits for it.
+    let pipe = work.join("pipe");
+    client.notified("transcript.message", |message| message["role"] == "agent").await;
+    let opened = tokio::task::spawn_blocking(move || std::fs::File::open(pipe)).await;
+    let mut pipe = opened.unwrap().unwrap();
+    client.ok("turn.cancel", chat.identity()).await;
+    let ended = client.notified("turn.ended", |_| true).await;
+    assert_eq!(ended["outcome"], "cancelled");
+    let all_gone = tokio::task::spawn_blocking(move || {
+        std::io::copy(&mut pipe, &mut std::io::sink()).map(drop)
+    });
+    tokio::time::timeout(usher_tests::PATIENCE, all_gone).await.unwrap().unwrap().unwrap();
 }

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
+use usher_tests::PATIENCE;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Client, Closed, Refusal};
-use usher_tests::server::Server;
+use usher_tests::server::{Launch, Server};
 
 fn bad_request() -> Refusal {
     Refusal::new("bad_request", json!({}))
@@ -107,7 +108,8 @@ async fn more_requests_in_flight_than_allowed_are_refused_or_wait_but_never_lost
     let chat = Chat::create(&mut client).await;
     client.set_auto_run(&chat, false).await;
     let mut requests = Vec::new();
-    for number in 0..500 {
+    // Few enough for the buffers of the socket: nothing is read until all are sent.
+    for number in 0..150 {
         let prompt = chat.prompt(&format!("k{number}"), &number.to_string());
         requests.push(client.send("message.queue.add", prompt).await.unwrap());
     }
@@ -156,4 +158,49 @@ async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
     }
     client.ok("ping", json!({})).await;
     assert_eq!(client.queue(&chat).await["count"], 0);
+}
+
+#[tokio::test]
+async fn a_link_that_answers_no_ping_is_dropped_and_others_stay() {
+    use tokio::io::AsyncReadExt;
+
+    let server = Launch::new().config("heartbeat = \"100ms\"\n").start();
+    let mut client = Client::connect(&server).await;
+    let silent = Client::dial(&server).await.unwrap();
+    let mut silent = silent.into_stream();
+    // Whoever reads without ever answering sees the end of the link.
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, silent.read_to_end(&mut received));
+    // The other one answers pings while it waits.
+    tokio::select! {
+        read = read => assert!(read.is_ok(), "the silent link was never dropped"),
+        closed = client.closed() => panic!("the link that answers was dropped: {closed:?}"),
+    }
+    client.ok("ping", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_cut_off_and_delays_nobody() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut lazy = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    lazy.subscribe(&chat).await;
+    // More than the server keeps for those who are behind, in pieces that it does keep.
+    client.admit(&chat, "k", "/demo big 3MB; ask; big 3MB; ask; big 3MB; ask; big 3MB").await;
+    for _ in 0..3 {
+        let asked = client.notified("permission.requested", |_| true).await;
+        let answer = json!({"request_id": asked["request_id"], "option_id": "once"});
+        client.ok("permission.respond", chat.with(answer)).await;
+    }
+    let ended = client.notified("turn.ended", |_| true).await;
+    assert_eq!(ended["outcome"], "completed");
+    let answer = client.transcript(&chat).await.pop().unwrap();
+    assert_eq!((&answer["role"], &answer["status"]), (&json!("agent"), &json!("complete")));
+    assert_eq!(lazy.closed().await, Closed { code: Some(1013) });
+    // It comes back with a snapshot.
+    let mut lazy = Client::connect(&server).await;
+    let snapshot = lazy.subscribe(&chat).await;
+    assert_eq!(snapshot["messages"].as_array().unwrap().len(), 2);
 }

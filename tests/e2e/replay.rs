@@ -38,6 +38,27 @@ async fn c003_a_reply_that_was_lost_is_given_again() {
 }
 
 #[tokio::test]
+async fn c003_a_reply_that_was_lost_with_the_server_is_given_after_the_restart() {
+    let mut server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    for round in 0..5 {
+        let id = format!("k{round}");
+        client.subscribe(&chat).await;
+        let mut link = Client::connect(&server).await;
+        link.send("message.queue.add", chat.prompt(&id, &id)).await.unwrap();
+        link.cut();
+        let queue = client.until(&chat, |_, queue| queue["count"] == round + 1).await;
+        let entry = queue["entries"][round]["id"].as_str().unwrap().to_owned();
+        server = server.kill().start();
+        client = Client::connect(&server).await;
+        assert_eq!(accepted(&client.add(&chat, &id, &id).await), replayed(&entry));
+        assert_eq!(client.queue(&chat).await["count"], round + 1);
+    }
+}
+
+#[tokio::test]
 async fn c001_a_late_first_reply_and_its_retry_are_the_same_admission() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;

@@ -28,7 +28,8 @@ async fn a_second_server_on_the_same_directory_does_not_start_and_the_first_goes
     let server = Server::start();
     let mut client = Client::connect(&server).await;
     let log_before = server.log().len();
-    let failed = server.launch().try_start().err().unwrap();
+    // On other addresses: only the directory is the same.
+    let failed = server.launch().clone().listen_on(&["127.0.0.1:0"]).try_start().err().unwrap();
     assert!(!failed.status.success());
     assert!(failed.log.len() > log_before, "it says why");
     client.ok("ping", json!({})).await;
@@ -56,8 +57,10 @@ async fn c127_another_writer_delays_an_admission_and_never_fails_it() {
     other.busy_timeout(Duration::from_secs(30)).unwrap();
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let waiting = client.send("message.queue.add", chat.prompt("k2", "B")).await.unwrap();
-    // The lock is held until the server has the request: a later one is answered from it.
-    client.ok("ping", json!({})).await;
+    // The lock is held for long after the server has the request: many others are answered.
+    for _ in 0..500 {
+        client.ok("ping", json!({})).await;
+    }
     lock.rollback().unwrap();
     assert_eq!(accepted(&client.answer(&waiting).await.unwrap()).1, "admitted");
     assert_eq!(contents(&client.entries(&chat).await), ["A", "B"]);
@@ -99,6 +102,7 @@ async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone()
         fs::write(&path, bytes).unwrap();
         let failed = launch.try_start().err().unwrap_or_else(|| panic!("{what} was accepted"));
         assert!(!failed.status.success(), "{what}");
+        assert!(!failed.log.contains("panicked"), "{what}: {}", failed.log);
         assert!(
             failed.log.contains("usher.db") || failed.log.contains("database"),
             "{what}: {}",
@@ -108,6 +112,91 @@ async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone()
     }
     fs::write(&path, &good).unwrap();
     launch.start();
+}
+
+#[tokio::test]
+async fn c133_an_empty_file_is_a_fresh_start_and_a_lost_shared_memory_file_loses_nothing() {
+    let launch = Launch::new();
+    fs::create_dir_all(launch.data_dir()).unwrap();
+    fs::write(launch.data_dir().join("usher.db"), b"").unwrap();
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.admit(&chat, "k1", "A").await;
+    let launch = server.kill();
+    // Killed: everything is still in the log, whose index can be made again.
+    fs::remove_file(launch.data_dir().join("usher.db-shm")).unwrap();
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+}
+
+#[test]
+fn c142_c144_a_setting_that_makes_no_sense_stops_the_start_and_is_named() {
+    let refused = |launch: Launch| launch.try_start().err().expect("it does not start").log;
+    let log = refused(Launch::new().env("USHER_QUEUE_MAX_PER_SESSION", "10s"));
+    assert!(log.contains("USHER_QUEUE_MAX_PER_SESSION") && log.contains("10s"), "{log}");
+    for (key, line) in [
+        ("heartbeat", "heartbeat = \"0s\""),
+        ("dispatch_pass", "dispatch_pass = \"soon\""),
+        ("max_per_session", "max_per_session = 1001"),
+        ("hartbeat", "hartbeat = \"1s\""),
+        ("default_agent", "default_agent = \"nobody\""),
+        ("agents.x.command", "[agents.x]\nkind = \"command\""),
+    ] {
+        let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION");
+        let log = refused(launch.config(line));
+        assert!(log.contains(key), "{line}: {log}");
+    }
+    let log = refused(Launch::new().args(["--listen", "127.0.0.1:65536"]));
+    assert!(log.contains("65536"), "{log}");
+}
+
+/// A file system of a few MiB, in a mount namespace of the server's own.
+fn on_a_small_disk(launch: &Launch) -> Launch {
+    let data = launch.data_dir();
+    fs::create_dir_all(&data).unwrap();
+    let script = "mount -t tmpfs -o size=4m,mode=700 none \"$0\" && \
+                  head -c 1000000 /dev/zero >\"$0/ballast\" && exec \"$@\"";
+    let mut words: Vec<std::ffi::OsString> =
+        ["unshare", "-Urm", "sh", "-c", script].map(std::ffi::OsString::from).to_vec();
+    words.push(data.into());
+    launch.clone().under(words)
+}
+
+#[tokio::test]
+async fn c129_a_full_disk_takes_nothing_back_and_accepts_again_when_there_is_room() {
+    let server = on_a_small_disk(&Launch::new()).start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    let text = "x".repeat(60_000);
+    let mut accepted_count = 0;
+    let refusal = loop {
+        match client.add(&chat, &format!("k{accepted_count}"), &text).await {
+            Ok(_) => accepted_count += 1,
+            Err(refusal) => break refusal,
+        }
+        assert!(accepted_count < 100, "the disk is not small");
+    };
+    assert_eq!(refusal.code, "queue_admission_unavailable");
+    assert!(refusal.details["retry_after_ms"].is_u64());
+    let refused = format!("k{accepted_count}");
+
+    // Nothing is taken back, and reads go on.
+    let held = client.entries(&chat).await.len();
+    assert_eq!(held, accepted_count);
+    let again = client.add(&chat, &refused, &text).await;
+    assert_eq!(again.unwrap_err().code, "queue_admission_unavailable");
+
+    // From outside of the namespace its files are seen through the process.
+    let root = format!("/proc/{}/root", server.pid().as_raw_nonzero());
+    let ballast = server.launch().data_dir().join("ballast");
+    fs::remove_file(format!("{root}{}", ballast.display())).unwrap();
+    assert_eq!(accepted(&client.add(&chat, &refused, &text).await).1, "admitted");
+    assert_eq!(accepted(&client.add(&chat, "k0", &text).await).1, "replayed");
+    assert_eq!(client.entries(&chat).await.len(), accepted_count + 1);
 }
 
 #[tokio::test]

@@ -488,16 +488,14 @@ async fn c004_a_prompt_sent_as_a_turn_ends_runs_exactly_once() {
 async fn late_text_goes_to_its_own_turn_and_never_to_the_next() {
     let mut scene = Scene::new().await;
     scene.admit("/demo say a; late psst").await;
+    let is_late = |message: &Value| message["content"] == "psst";
+    let late = scene.client.notified("transcript.message", is_late).await;
     scene.admit("b").await;
     scene.settled().await;
     let transcript = scene.client.transcript(&scene.chat).await;
-    let answers_of = |prompt: &str| {
-        let turn = transcript.iter().find(|m| m["content"] == prompt).unwrap()["turn_id"].clone();
-        let of_turn = transcript.iter().filter(|m| m["turn_id"] == turn && m["role"] == "agent");
-        of_turn.map(|message| string(&message["content"])).collect::<String>()
-    };
-    assert_eq!(answers_of("b"), "You said: b");
-    assert!(["a", "apsst"].contains(&answers_of("/demo say a; late psst").as_str()));
+    assert_eq!(contents(&transcript), ["/demo say a; late psst", "a", "psst", "b", "You said: b"]);
+    assert_eq!(transcript[0]["turn_id"], late["turn_id"]);
+    assert_eq!(transcript[2]["turn_id"], late["turn_id"]);
 }
 
 #[tokio::test]

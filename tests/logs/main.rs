@@ -130,7 +130,7 @@ fn the_logs_of_a_users_own_server_and_client_hold_no_secret() {
     let user = UserHome::with_env(&[("RUST_LOG", "trace"), ("USHER_LOG", "trace")]);
     assert_eq!(user.usher(&["send", "--wait", "--json", "--id", SECRET, SECRET]).code, 0);
     let mut terminal = Terminal::open(&user, 100, 30, &[]);
-    terminal.wait_for("›");
+    terminal.wait_for("● online");
     terminal.submit(&format!("hello {SECRET}"));
     terminal.wait_for(&format!("You said: hello {SECRET}"));
     terminal.close();

@@ -228,6 +228,11 @@ impl Client {
         closed
     }
 
+    /// Returns the bare connection, for tests that do not want to speak WebSocket on it.
+    pub fn into_stream(self) -> impl AsyncRead + AsyncWrite + Unpin {
+        self.socket.into_inner()
+    }
+
     /// Cuts the link without a word.
     pub fn cut(self) {
         drop(self);

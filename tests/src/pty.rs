@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::UserHome;
 use crate::{PATIENCE, binaries};
@@ -99,6 +100,23 @@ impl Terminal {
         }
     }
 
+    /// Gives the terminal another size.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        self.output.lock().parser.screen_mut().set_size(cells(rows), cells(columns));
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let master = self.master.as_ref().expect("the terminal is open");
+        master.resize(size).expect("a terminal can be resized");
+    }
+
+    /// Sends the program a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            // It may have ended already.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
     /// Returns the screen now.
     pub fn screen(&self) -> String {
         let seen = self.output.lock();
@@ -143,12 +161,8 @@ impl Terminal {
     fn hang_up(&mut self) {
         self.keyboard = None;
         self.master = None;
-        if let Some(pid) = self.child.process_id().and_then(|pid| i32::try_from(pid).ok())
-            && let Some(pid) = rustix::process::Pid::from_raw(pid)
-        {
-            // The reader thread still holds the terminal: do what the kernel would.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
-        }
+        // The reader thread still holds the terminal: do what the kernel would.
+        self.signal(Signal::HUP);
     }
 }
 

@@ -61,6 +61,16 @@ impl Launch {
         self
     }
 
+    /// Listens on these addresses instead of the usual ones.
+    #[must_use]
+    pub fn listen_on(mut self, addresses: &[&str]) -> Self {
+        self.args = addresses
+            .iter()
+            .flat_map(|address| [OsString::from("--listen"), OsString::from(address)])
+            .collect();
+        self
+    }
+
     /// Adds arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
