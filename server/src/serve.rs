@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
+use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
 use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
 use crate::net::hub::{Hub, Sink};
@@ -94,9 +95,17 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         .map_err(|error| format!("token file {}: {error}", token_file.display()))?;
     write_pid(&data_dir.join("usherd.pid"))?;
 
+    // The lock is held: agents of this directory that still run have lost their server.
+    let agent_owner = Owner::of(&files.lock).map_err(|error| error.to_string())?;
+    let orphans = end_orphans(&agent_owner);
+    if orphans > 0 {
+        info!(processes = orphans, "ended agents that a killed server left running");
+    }
+    let agents = Arc::new(settings.agents.owned_by(agent_owner));
+
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service = Service::new(store, settings.queue, Arc::new(settings.agents), questions);
+    let service = Service::new(store, settings.queue, agents, questions);
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");

@@ -1,9 +1,10 @@
 //! Agents of kind `command`, configured in the server's file.
 
 use serde_json::{Value, json};
+use usher_tests::PATIENCE;
 use usher_tests::chat::{Chat, by_role, contents, string};
 use usher_tests::client::Client;
-use usher_tests::server::Launch;
+use usher_tests::server::{Launch, Server};
 
 const AGENTS: &str = r#"
 [agents.echo]
@@ -97,29 +98,69 @@ async fn c018_an_agent_that_is_silent_for_long_gets_its_prompt_once() {
     assert_eq!(launch.home().read("work/runs"), "ran\n");
 }
 
+/// A session whose program has started a child of its own; the pipe ends when both have.
+struct Family {
+    server: Server,
+    client: Client,
+    chat: Chat,
+    pipe: std::fs::File,
+}
+
+impl Family {
+    async fn start(child: &str) -> Self {
+        let launch = Launch::new().config(&format!(
+            "[agents.family]\nkind = \"command\"\ncommand = \"sh\"\n\
+             args = [\"-c\", \"mkfifo pipe; {child} sleep 1000 >pipe & echo up; wait\"]\n"
+        ));
+        let server = launch.start();
+        let mut client = Client::connect(&server).await;
+        let work = launch.home().path("work");
+        let fields = json!({"agent": "family", "workspace_dir": work});
+        let chat = Chat::create_with(&mut client, fields).await;
+        client.subscribe(&chat).await;
+        client.admit(&chat, "k1", "x").await;
+        client.notified("transcript.message", |message| message["role"] == "agent").await;
+        // Opening waits until the child has opened the other end.
+        let pipe = work.join("pipe");
+        let opened = tokio::task::spawn_blocking(move || std::fs::File::open(pipe)).await;
+        Self { server, client, chat, pipe: opened.unwrap().unwrap() }
+    }
+}
+
+/// Waits until nobody holds the other end.
+async fn all_gone(mut pipe: std::fs::File) {
+    let read = tokio::task::spawn_blocking(move || std::io::copy(&mut pipe, &mut std::io::sink()));
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    assert_eq!(read.expect("nobody lives on").unwrap().unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_program_that_is_cancelled_ends_and_so_does_all_it_started() {
-    let launch = Launch::new().config(
-        "[agents.family]\nkind = \"command\"\ncommand = \"sh\"\n\
-         args = [\"-c\", \"mkfifo pipe; sleep 1000 >pipe & echo up; wait\"]\n",
-    );
-    let server = launch.start();
-    let mut client = Client::connect(&server).await;
-    let work = launch.home().path("work");
-    let fields = json!({"agent": "family", "workspace_dir": work});
-    let chat = Chat::create_with(&mut client, fields).await;
-    client.subscribe(&chat).await;
-    client.admit(&chat, "k1", "x").await;
-    // The child keeps the pipe open for as long as it lives; opening waits for it.
-    let pipe = work.join("pipe");
-    client.notified("transcript.message", |message| message["role"] == "agent").await;
-    let opened = tokio::task::spawn_blocking(move || std::fs::File::open(pipe)).await;
-    let mut pipe = opened.unwrap().unwrap();
-    client.ok("turn.cancel", chat.identity()).await;
-    let ended = client.notified("turn.ended", |_| true).await;
+    let mut family = Family::start("").await;
+    family.client.ok("turn.cancel", family.chat.identity()).await;
+    let ended = family.client.notified("turn.ended", |_| true).await;
     assert_eq!(ended["outcome"], "cancelled");
-    let all_gone = tokio::task::spawn_blocking(move || {
-        std::io::copy(&mut pipe, &mut std::io::sink()).map(drop)
-    });
-    tokio::time::timeout(usher_tests::PATIENCE, all_gone).await.unwrap().unwrap().unwrap();
+    all_gone(family.pipe).await;
+}
+
+#[tokio::test]
+async fn a_program_ends_with_its_server_and_so_does_all_it_started() {
+    let family = Family::start("").await;
+    let (status, _) = family.server.terminate();
+    assert_eq!(status.code(), Some(0));
+    all_gone(family.pipe).await;
+}
+
+#[tokio::test]
+async fn what_a_killed_server_left_running_ends_when_the_next_one_starts() {
+    for child in ["", "setsid "] {
+        let family = Family::start(child).await;
+        let launch = family.server.kill();
+        let server = launch.start();
+        all_gone(family.pipe).await;
+        let mut client = Client::connect(&server).await;
+        let prompts = by_role(&client.transcript(&family.chat).await, "user");
+        assert_eq!(contents(&prompts), ["x"]);
+        assert_eq!(prompts[0]["status"], "interrupted");
+    }
 }

@@ -2,8 +2,8 @@
 //! output is the answer, and every turn gets a fresh process.
 //!
 //! Everything that the process printed before it ended is reported before the end is. Whatever it
-//! started ends with it, with the turn, or with the handle. One gap is left: if the server itself
-//! is killed, nobody is there to end the program; it gets a closed pipe at its next output.
+//! started ends with it, with the turn, or with the handle; if the server itself is killed, then
+//! when the next one starts (see [`super::orphans`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +21,7 @@ use usher_shared::vocabulary::TurnReason;
 use super::output::{Tail, TextDecoder};
 use super::process::{self, ProcessGroup};
 use super::{
-    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX, EVENTS_MAX,
+    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX, EVENTS_MAX, Owner,
     StartError,
 };
 
@@ -60,13 +60,14 @@ pub fn start(spec: CommandSpec, start: AgentStart) -> Result<AgentHandle, StartE
     }
     let (commands_in, commands) = mpsc::channel(COMMANDS_MAX);
     let (events, events_out) = mpsc::channel(EVENTS_MAX);
-    tokio::spawn(serve(spec, directory, commands, events));
+    tokio::spawn(serve(spec, directory, start.owner, commands, events));
     Ok(AgentHandle { commands: commands_in, events: events_out })
 }
 
 async fn serve(
     spec: CommandSpec,
     directory: PathBuf,
+    owner: Option<Owner>,
     mut commands: mpsc::Receiver<AgentCommand>,
     events: mpsc::Sender<AgentEvent>,
 ) {
@@ -75,7 +76,7 @@ async fn serve(
         let AgentCommand::Prompt(prompt) = command else {
             continue;
         };
-        let end = match Run::spawn(&spec, &directory) {
+        let end = match Run::spawn(&spec, &directory, owner.as_ref()) {
             Ok((run, stdin)) => {
                 let feed = feed(stdin, prompt.text);
                 match run.run_out(feed, &mut commands, &events).await {
@@ -139,9 +140,14 @@ enum Cancel {
 }
 
 impl Run {
-    fn spawn(spec: &CommandSpec, directory: &Path) -> io::Result<(Self, ChildStdin)> {
+    fn spawn(
+        spec: &CommandSpec,
+        directory: &Path,
+        owner: Option<&Owner>,
+    ) -> io::Result<(Self, ChildStdin)> {
         let mut child =
-            process::command(&spec.program, &spec.args, &spec.env_from, directory).spawn()?;
+            process::command(&spec.program, &spec.args, &spec.env_from, directory, owner)
+                .spawn()?;
         let group = ProcessGroup::of(&child)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())

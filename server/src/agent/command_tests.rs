@@ -25,7 +25,7 @@ fn spec(program: &str, args: &[&str], cancel_grace: Duration) -> CommandSpec {
 fn shell_in(directory: &Path, script: &str, cancel_grace: Duration) -> AgentHandle {
     start(
         spec("sh", &["-c", script], cancel_grace),
-        AgentStart { workspace_dir: Some(directory.to_owned()) },
+        AgentStart { workspace_dir: Some(directory.to_owned()), owner: None },
     )
     .unwrap()
 }
@@ -156,7 +156,7 @@ async fn a_large_answer_arrives_whole_through_a_slow_reader() {
 #[tokio::test]
 async fn a_program_that_does_not_exist_fails_the_turn_before_it_is_accepted() {
     let start_agent = || {
-        let start = AgentStart { workspace_dir: None };
+        let start = AgentStart { workspace_dir: None, owner: None };
         super::start(spec("no-such-program-here", &[], LONG), start).unwrap()
     };
     let mut agent = start_agent();
@@ -173,7 +173,8 @@ async fn a_program_that_does_not_exist_fails_the_turn_before_it_is_accepted() {
 
 #[tokio::test]
 async fn a_directory_that_does_not_exist_is_refused_at_start() {
-    let start = AgentStart { workspace_dir: Some(PathBuf::from("/no/such/directory")) };
+    let start =
+        AgentStart { workspace_dir: Some(PathBuf::from("/no/such/directory")), owner: None };
     let error = super::start(spec("true", &[], LONG), start).err().unwrap();
     assert_eq!(error.to_string(), "/no/such/directory is not a directory");
 }

@@ -9,7 +9,7 @@ use super::super::AgentPrompt;
 use super::*;
 
 fn agent() -> AgentHandle {
-    start(AgentStart { workspace_dir: None })
+    start(AgentStart { workspace_dir: None, owner: None })
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {

@@ -6,6 +6,7 @@
 pub mod command;
 pub mod demo;
 mod demo_script;
+mod orphans;
 mod output;
 mod process;
 mod registry;
@@ -14,10 +15,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use usher_shared::vocabulary::PermissionKind;
-use usher_shared::vocabulary::TurnReason;
+use usher_shared::vocabulary::{PermissionKind, TurnReason};
 
 pub use command::CommandSpec;
+pub use orphans::{Owner, end_orphans};
 pub use registry::{Agents, DEMO};
 
 /// Commands waiting for an agent; more wait in the sender.
@@ -61,6 +62,8 @@ impl AgentSpec {
 pub struct AgentStart {
     /// Where it works; None: the server's own data-less temporary place.
     pub workspace_dir: Option<PathBuf>,
+    /// Whose its processes are; None: nobody will look for them.
+    pub owner: Option<Owner>,
 }
 
 /// One prompt, as the agent gets it.

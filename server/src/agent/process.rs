@@ -9,6 +9,8 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
+use super::orphans::{MARK, Owner};
+
 /// Variables that every agent gets from the server's environment. `TERM` is always `dumb`: an
 /// agent writes to a pipe.
 const ENV_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "USER"];
@@ -16,12 +18,14 @@ const ENV_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "USER"];
 const ENV_OWN_PREFIX: &str = "USHER_";
 
 /// Returns a command that runs `program` in `directory`, in a process group of its own, with
-/// pipes for all three streams and an environment that holds nothing but what agents may see.
+/// pipes for all three streams and an environment that holds nothing but what agents may see and
+/// the mark of their owner.
 pub(super) fn command(
     program: &str,
     args: &[String],
     env_from: &[String],
     directory: &Path,
+    owner: Option<&Owner>,
 ) -> Command {
     let mut command = Command::new(program);
     command
@@ -29,6 +33,7 @@ pub(super) fn command(
         .current_dir(directory)
         .env_clear()
         .envs(environment(env_from, |name| std::env::var_os(name)))
+        .envs(owner.map(|owner| (MARK, owner.as_str())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

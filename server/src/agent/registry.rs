@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::AgentSpec;
+use super::{AgentSpec, Owner};
 
 /// The agent that is always there.
 pub const DEMO: &str = "demo";
@@ -12,6 +12,7 @@ pub const DEMO: &str = "demo";
 pub struct Agents {
     by_name: BTreeMap<String, AgentSpec>,
     default: String,
+    owner: Option<Owner>,
 }
 
 impl Agents {
@@ -27,7 +28,18 @@ impl Agents {
         if !configured.contains_key(&default) {
             return Err(default);
         }
-        Ok(Self { by_name: configured, default })
+        Ok(Self { by_name: configured, default, owner: None })
+    }
+
+    /// Says whose the processes of these agents are.
+    #[must_use]
+    pub fn owned_by(self, owner: Owner) -> Self {
+        Self { owner: Some(owner), ..self }
+    }
+
+    /// Returns whose the processes of these agents are.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
     }
 
     /// Returns the name of the agent that new tasks get.

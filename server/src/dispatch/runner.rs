@@ -167,7 +167,8 @@ impl Runner {
             return Ok((agent, patience));
         }
         let workspace_dir = start.workspace_dir.as_ref().map(PathBuf::from);
-        let started = spec.start(AgentStart { workspace_dir });
+        let owner = self.service.agents().owner().cloned();
+        let started = spec.start(AgentStart { workspace_dir, owner });
         Ok((started.map_err(|error| error.to_string())?, patience))
     }
 
