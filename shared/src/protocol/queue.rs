@@ -371,6 +371,23 @@ pub struct QueueClearReply {
     pub undo_id: UndoId,
 }
 
+/// `message.queue.restore`: puts back what a remove or clear took, within ten minutes, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRestoreParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// What to undo.
+    pub undo_id: UndoId,
+}
+
+/// The answer to `message.queue.restore`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRestoreReply {
+    /// How many entries are back at their places.
+    pub restored: u64,
+}
+
 /// `message.queue.drain`: starts the head and switches auto-run ON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueDrainParams {
@@ -414,6 +431,7 @@ actions! {
     QueueAddParams => "message.queue.add" => QueueAddReply;
     QueueRemoveParams => "message.queue.remove" => QueueRemoveReply;
     QueueClearParams => "message.queue.cancel" => QueueClearReply;
+    QueueRestoreParams => "message.queue.restore" => QueueRestoreReply;
     QueueDrainParams => "message.queue.drain" => QueueDrainReply;
     AutoRunSetParams => "message.queue.auto_run.set" => AutoRunSetReply;
 }
