@@ -25,6 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tracing::{debug, warn};
 use usher_shared::limits::FRAME_BYTES_MAX;
 
+use super::gate::Gate;
 use super::link::{self, Credential, Server};
 
 /// A request's headers must be here in this time.
@@ -265,7 +266,7 @@ fn upgrade(
         match upgraded.await {
             Ok(stream) => {
                 let socket = WebSocketStream::from_raw_socket(
-                    TokioIo::new(stream),
+                    Gate::new(TokioIo::new(stream)),
                     Role::Server,
                     Some(socket_config()),
                 )
