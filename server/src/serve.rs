@@ -51,16 +51,33 @@ pub fn serve(args: ServeArgs) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the operator reads why the server did not start")]
+/// Tells the operator why the server did not start, if anybody listens.
 fn report(error: &str) {
-    eprintln!("usherd: {error}");
+    drop(writeln!(std::io::stderr(), "usherd: {error}"));
+}
+
+/// Log lines on stderr. Where they cannot be written they are lost: a full disk or a closed pipe
+/// behind stderr must not stop the server.
+#[derive(Clone, Copy)]
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        drop(std::io::stderr().write_all(line));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Log)
+        .log_internal_errors(false)
         .with_ansi(false);
     let started = match format {
         LogFormat::Text => log.try_init(),
@@ -111,10 +128,15 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
-    let running =
-        tokio::spawn(Arc::clone(&dispatcher).run(service.clone(), Arc::clone(&hub), dispatch));
-
+    // Nothing starts before it is clear that this server can serve.
+    let listeners = Listeners::bind(&addresses).await?;
     let (drain, draining) = watch::channel(false);
+    let running = tokio::spawn(Arc::clone(&dispatcher).run(
+        service.clone(),
+        Arc::clone(&hub),
+        dispatch,
+        draining.clone(),
+    ));
     let server = Arc::new(Server::new(ServerParts {
         service,
         hub,
@@ -125,7 +147,6 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         allowed_origins: settings.allowed_origins,
         draining,
     }));
-    let listeners = Listeners::bind(&addresses).await?;
     let sockets: Vec<_> = addresses
         .iter()
         .filter_map(|address| match address {
@@ -141,15 +162,15 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         _ = terminate.recv() => info!("told to stop"),
         _ = interrupt.recv() => info!("told to stop"),
     }
-    running.abort();
     drain.send_replace(true);
     for socket in sockets {
         if let Err(error) = std::fs::remove_file(&socket) {
             warn!(%error, "the socket file could not be removed");
         }
     }
-    if tokio::time::timeout(DRAIN_MAX, server.all_links_ended()).await.is_err() {
-        warn!("some links did not end in time");
+    let ended = async { tokio::join!(server.all_links_ended(), running) };
+    if tokio::time::timeout(DRAIN_MAX, ended).await.is_err() {
+        warn!("some links or agents did not end in time");
     }
     Ok(())
 }

@@ -34,6 +34,9 @@ const ALIVE_ACCEPTS: Duration = Duration::from_secs(2);
 /// After the program ended, its pipes end too, unless something left its process group and keeps
 /// them open: this much silence then counts as the end.
 const SILENCE_ENDS: Duration = Duration::from_millis(500);
+/// However much is printed by what the program left behind: this long after its end the turn is
+/// over.
+const LEFTOVERS_END: Duration = Duration::from_secs(2);
 /// What one pipe can hold when the program ends, bytes (the default of Linux's `pipe-max-size`).
 /// More than that was printed by something the program left behind.
 const PIPE_BYTES_MAX: usize = 1_048_576;
@@ -95,6 +98,13 @@ async fn serve(
     }
 }
 
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Writes the prompt and closes the pipe. A program that does not read it all has all it wants.
 async fn feed(mut stdin: ChildStdin, prompt: String) {
     let _ = stdin.write_all(prompt.as_bytes()).await;
@@ -122,6 +132,8 @@ struct Run {
     status: Option<io::Result<ExitStatus>>,
     /// Read after the leader ended, bytes.
     leftover_bytes: usize,
+    /// When the pipes are closed whatever comes out of them; known once the leader has ended.
+    pipes_end_at: Option<Instant>,
 }
 
 /// Whether the prompt has provably arrived.
@@ -167,6 +179,7 @@ impl Run {
             cancel_grace: spec.cancel_grace,
             status: None,
             leftover_bytes: 0,
+            pipes_end_at: None,
         };
         Ok((run, stdin))
     }
@@ -198,6 +211,7 @@ impl Run {
                 bytes = self.stderr.read() => self.complain(&bytes),
                 status = self.child.wait(), if self.status.is_none() => self.exited(status),
                 () = sleep(SILENCE_ENDS), if idle && self.status.is_some() => self.close_pipes(),
+                () = until(self.pipes_end_at) => self.close_pipes(),
             }
         }
         self.deliver_rest(events).await?;
@@ -284,6 +298,7 @@ impl Run {
         self.group = None;
         self.accept();
         self.status = Some(status);
+        self.pipes_end_at = Some(Instant::now() + LEFTOVERS_END);
     }
 
     async fn deliver_rest(&mut self, events: &mpsc::Sender<AgentEvent>) -> Result<(), Gone> {

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 use usher_shared::id::{SessionId, TurnId};
 
 use super::mailbox::{Mailbox, Order};
@@ -63,9 +64,16 @@ impl Dispatcher {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs until its task is dropped.
-    pub async fn run(self: Arc<Self>, service: Service, hub: Arc<Hub>, settings: DispatchSettings) {
+    /// Runs until the server drains: then every runner writes what was shown, and ends.
+    pub async fn run(
+        self: Arc<Self>,
+        service: Service,
+        hub: Arc<Hub>,
+        settings: DispatchSettings,
+        mut draining: watch::Receiver<bool>,
+    ) {
         let mut runners: HashMap<SessionId, Mailbox> = HashMap::new();
+        let mut running = JoinSet::new();
         let mut pass = interval(settings.pass);
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -74,7 +82,13 @@ impl Dispatcher {
                 _ = pass.tick() => {
                     self.look_everywhere(&service).await;
                     runners.retain(|_, runner| !runner.is_closed());
+                    while let Some(ended) = running.try_join_next() {
+                        if let Err(error) = ended {
+                            error!(%error, "a runner broke; its turn stays open until a restart");
+                        }
+                    }
                 }
+                () = drains(&mut draining) => break,
             }
             let Inbox { starts, stops, may_start } = std::mem::take(&mut *self.inbox());
             for start in starts {
@@ -90,7 +104,7 @@ impl Dispatcher {
                 debug_assert!(posted.is_ok(), "a new mailbox is open");
                 let runner =
                     Runner::new(session, service.clone(), Arc::clone(&hub), mailbox.clone());
-                tokio::spawn(runner.run());
+                running.spawn(runner.run());
                 runners.insert(session, mailbox);
             }
             for (session, turn) in stops {
@@ -108,6 +122,12 @@ impl Dispatcher {
                 });
             }
         }
+        for runner in runners.values() {
+            if runner.post(Order::Quit).is_err() {
+                // It is gone already.
+            }
+        }
+        while running.join_next().await.is_some() {}
     }
 
     async fn look_everywhere(&self, service: &Service) {
@@ -119,4 +139,9 @@ impl Dispatcher {
             warn!(%error, "removed entries could not be purged");
         }
     }
+}
+
+async fn drains(draining: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone already.
+    drop(draining.wait_for(|draining| *draining).await);
 }

@@ -15,6 +15,8 @@ pub(super) enum Order {
     Run(Box<TurnStart>),
     /// Stop this turn.
     Stop(TurnId),
+    /// Write what was shown, and end: the server stops. The next start settles an open turn.
+    Quit,
 }
 
 /// The orders of one runner, seen from both sides.
@@ -33,6 +35,7 @@ struct Shared {
 struct Orders {
     run: Option<Box<TurnStart>>,
     stop: Option<TurnId>,
+    quit: bool,
     /// The runner is gone.
     closed: bool,
 }
@@ -41,7 +44,7 @@ impl Mailbox {
     /// Makes the mailbox of a runner that is not there.
     pub(super) fn gone() -> Self {
         let mailbox = Self::default();
-        mailbox.lock().closed = true;
+        mailbox.close();
         mailbox
     }
 
@@ -61,6 +64,7 @@ impl Mailbox {
         match order {
             Order::Run(start) => orders.run = Some(start),
             Order::Stop(turn) => orders.stop = Some(turn),
+            Order::Quit => orders.quit = true,
         }
         drop(orders);
         self.shared.wake.notify_one();
@@ -78,13 +82,22 @@ impl Mailbox {
         }
     }
 
-    /// A stop comes first: of a turn that runs, or of one that is over and needs none.
+    /// A stop comes first: of a turn that runs, or of one that is over and needs none. Behind the
+    /// order to quit nothing comes any more.
     fn take(&self) -> Option<Order> {
         let mut orders = self.lock();
+        if orders.quit {
+            return Some(Order::Quit);
+        }
         if let Some(turn) = orders.stop.take() {
             return Some(Order::Stop(turn));
         }
         orders.run.take().map(Order::Run)
+    }
+
+    /// Closes the mailbox: the runner is gone.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
     }
 
     /// Closes the mailbox if nothing is in it; tells whether it did.

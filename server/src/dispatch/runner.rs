@@ -71,6 +71,13 @@ struct Turn {
     scribe: Scribe,
 }
 
+impl Drop for Runner {
+    /// Whatever ends a runner: the next turn gets another one.
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
 impl Runner {
     pub(super) fn new(
         session: SessionId,
@@ -95,6 +102,7 @@ impl Runner {
                     self.run_turn(*start).await;
                 }
                 Idle::Order(Order::Stop(_)) => {}
+                Idle::Order(Order::Quit) => return,
                 Idle::Agent(Some(event)) => self.late(event).await,
                 Idle::Agent(None) => self.agent = None,
                 Idle::Long if self.mailbox.close_if_empty() => return,
@@ -189,6 +197,7 @@ impl Runner {
                     drop(agent.commands.send(AgentCommand::Cancel).await);
                 }
                 Step::Order(Order::Stop(_)) => {}
+                Step::Order(Order::Quit) => return turn.scribe.flush().await,
                 Step::Order(Order::Run(_)) => error!("a second turn while one is open"),
                 Step::Answered(answer) => self.answer(&mut turn, &agent, answer).await,
                 Step::FlushDue => turn.scribe.flush().await,

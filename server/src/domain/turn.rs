@@ -378,6 +378,10 @@ impl EndWriter {
         self.queue = self.queue.changed();
         if never_left {
             self.changes.push(Change::ReleaseEntry(entry.id));
+            if end.outcome == TurnOutcome::Cancelled {
+                // It waits again, and whoever stopped it does not want it started again.
+                self.queue = off(self.queue, AutoRunReason::Cancelled);
+            }
             return;
         }
         let status = prompt_becomes(end.outcome).unwrap_or(MessageStatus::Complete);

@@ -378,3 +378,11 @@ fn a_second_run_that_was_cancelled_before_it_began_can_be_asked_for_again() {
     let accepted = accept(&session, handed, records(), id, NOW);
     assert!(accepted.changes.contains(&Change::SetMessageStatus(id, MessageStatus::Complete)));
 }
+
+#[test]
+fn a_prompt_that_could_not_start_and_was_stopped_waits_and_is_not_started_again() {
+    let failed = how(TurnOutcome::Failed, Some(TurnReason::StartFailed));
+    let did = ended(in_queue(TurnStage::HandedOver, Stop::Asked), failed);
+    assert_eq!(did.prompt, "back in the queue");
+    assert_eq!(did.auto_run, AutoRun::Off(AutoRunReason::Cancelled));
+}

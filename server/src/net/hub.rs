@@ -12,7 +12,7 @@ use usher_shared::counter::{EventSeq, MessageSeq};
 use usher_shared::id::{Epoch, MessageId, PermissionId, SessionId};
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
-use usher_shared::vocabulary::{MessageStatus, PermissionClosed};
+use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role};
 
 use crate::clock::fresh_uuid;
 use crate::dispatch::{Answer, Dispatcher, Question};
@@ -274,7 +274,12 @@ impl Rings {
                 let Event::MessageWritten(message) = &**event else {
                     return;
                 };
-                if message.status == MessageStatus::Streaming {
+                let streams = match message.role {
+                    Role::Agent | Role::Thought => message.status == MessageStatus::Streaming,
+                    // Replaced as a whole: nothing of it is ahead of the database.
+                    Role::User | Role::Tool | Role::Plan | Role::System => false,
+                };
+                if streams {
                     let live = LiveText {
                         message_id: message.id,
                         text: cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX).to_owned(),
@@ -373,7 +378,6 @@ mod tests {
     fn who_comes_in_the_middle_gets_the_text_that_is_not_written_yet() {
         use usher_shared::id::IncarnationId;
         use usher_shared::time::UnixMillis;
-        use usher_shared::vocabulary::Role;
 
         use crate::domain::message::{Message, MessageDetails};
         let hub = Hub::new();

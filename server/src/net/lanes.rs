@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use usher_shared::id::SessionId;
 
-use super::actions::{Done, Work};
+use super::actions::{Done, Watch, Work};
 use super::wire::CommitUnknown;
 
 type Lane = Option<SessionId>;
@@ -60,12 +60,16 @@ impl Lanes {
         done
     }
 
-    /// Finishes everything without telling anybody: what was received whole takes effect.
-    pub(super) async fn finish(mut self) {
+    /// Finishes everything without telling anybody: what was received whole takes effect. Returns
+    /// the sessions that were still being subscribed to.
+    pub(super) async fn finish(mut self) -> Vec<SessionId> {
+        let mut watched = Vec::new();
         while self.in_flight > 0 {
-            if self.next().await.is_err() {
-                // The commit's result is unknown; nobody is left to be told.
+            // An unknown commit: nobody is left to be told.
+            if let Ok(Done { watch: Watch::Start(session, _), .. }) = self.next().await {
+                watched.push(session);
             }
         }
+        watched
     }
 }

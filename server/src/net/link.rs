@@ -117,7 +117,7 @@ impl Server {
 
     /// Answers a health check: whether the store answers and the server goes on.
     pub(super) async fn health(&self) -> StatusCode {
-        if *self.draining.borrow() || self.service.whoami().await.is_err() {
+        if *self.draining.borrow() || !self.service.is_well().await {
             return StatusCode::SERVICE_UNAVAILABLE;
         }
         StatusCode::OK
@@ -400,10 +400,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let mut watched: HashMap<SessionId, EventSeq> = HashMap::new();
         let mut asked = registered.asked.clone();
         let ended = self.pump(&context, &mut lanes, &mut watched, &mut asked).await;
-        for session in watched.keys() {
+        let subscribing = lanes.finish().await;
+        for session in watched.keys().chain(&subscribing) {
             context.hub.unwatch(*session, &context.wake);
         }
-        lanes.finish().await;
         self.server.links.unregister(&registered);
         ended
     }

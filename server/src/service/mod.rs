@@ -21,6 +21,7 @@ use usher_shared::id::StoreId;
 use crate::agent::Agents;
 use crate::config::QueueSettings;
 use crate::dispatch::Questions;
+use crate::domain::Decision;
 use crate::domain::session::Caller;
 use crate::store::{Store, StoreError};
 
@@ -52,6 +53,12 @@ impl Service {
     /// Returns the open questions.
     pub fn questions(&self) -> &Questions {
         &self.questions
+    }
+
+    /// Tells whether the store reads and its writer works.
+    pub async fn is_well(&self) -> bool {
+        let writes = self.store.transact(|_| Ok::<_, StoreError>(Decision::unchanged(()))).await;
+        writes.is_ok() && self.whoami().await.is_ok()
     }
 
     /// Returns the name of the database and the user that its owner's connections act for.

@@ -5,6 +5,7 @@
 //! connection waits for exactly one sync per admission, and many share it.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -80,6 +81,7 @@ impl Store {
         sink: Arc<dyn EventSink>,
     ) -> Result<Self, StoreError> {
         let lock = lock(&files.lock)?;
+        make_private(&files.database)?;
         let mut writer = sqlite::open_writer(&files.database, sync)?;
         add_first_user(&mut writer, user_name)?;
         let readers: Result<Vec<_>, _> =
@@ -93,6 +95,7 @@ impl Store {
         thread::Builder::new()
             .name("usher-writer".to_owned())
             .spawn(move || {
+                let _end = EndsTheProcess;
                 write_loop(writer, waiting, &*sink, &checkpointer, &reopen);
                 // Until here no other server may open the directory.
                 drop(lock);
@@ -147,6 +150,18 @@ impl Store {
     }
 }
 
+/// Without its writer a server would refuse every write and let go of the directory's lock: if the
+/// writer panics, the process ends, and the next start recovers.
+struct EndsTheProcess;
+
+impl Drop for EndsTheProcess {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 fn readers(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
     shared.readers.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -174,6 +189,17 @@ fn lock(path: &Path) -> Result<File, StoreError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.display().to_string())),
         Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// Makes the database file readable to its user alone; SQLite makes the files beside it alike.
+fn make_private(database: &Path) -> Result<(), StoreError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    match options.open(database) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(StoreError::Io(format!("{}: {error}", database.display()))),
     }
 }
 
