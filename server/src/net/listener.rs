@@ -10,8 +10,8 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, ORIGIN, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -180,7 +180,6 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
         .max_buf_size(HEADER_BYTES_MAX)
-        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     if let Err(error) = connection.await {
@@ -203,9 +202,11 @@ async fn respond(
     }
 }
 
+/// Answers without a body and ends the connection: an idle one would cost a file descriptor.
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
@@ -278,8 +279,8 @@ fn upgrade(
     });
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
-    headers.insert(CONNECTION, hyper::header::HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, hyper::header::HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     match accept.parse() {
         Ok(accept) => headers.insert(SEC_WEBSOCKET_ACCEPT, accept),
         Err(_) => return plain(StatusCode::BAD_REQUEST),
