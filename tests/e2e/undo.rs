@@ -43,7 +43,7 @@ async fn a_removed_entry_is_back_at_its_place_with_its_id_once_also_after_a_rest
 
 #[tokio::test]
 async fn a_cleared_queue_is_back_in_order_beyond_the_cap_and_behind_nobody() {
-    let launch = usher_tests::server::Launch::new().config("max_per_session = 3");
+    let launch = usher_tests::server::Launch::new().env("USHER_QUEUE_MAX_PER_SESSION", "3");
     let server = launch.start();
     let mut client = Client::connect(&server).await;
     let (chat, before) = three_waiting(&mut client).await;
