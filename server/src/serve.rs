@@ -138,7 +138,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         draining.clone(),
     ));
     let server = Arc::new(Server::new(ServerParts {
-        service,
+        service: service.clone(),
         hub,
         access,
         store_id,
@@ -172,7 +172,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     if tokio::time::timeout(DRAIN_MAX, ended).await.is_err() {
         warn!("some links or agents did not end in time");
     }
-    server.service.settle().await;
+    service.settle().await;
     Ok(())
 }
 

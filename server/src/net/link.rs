@@ -44,8 +44,8 @@ const RECONNECT_AFTER_MS: u64 = 1_000;
 /// When a client with too much in flight tries again.
 const BUSY_RETRY_MS: u64 = 100;
 
-/// What all links share.
-pub struct Server {
+/// What a server gives to its links.
+pub struct ServerParts {
     /// The actions.
     pub service: Service,
     /// What happens.
@@ -62,63 +62,28 @@ pub struct Server {
     pub allowed_origins: Vec<String>,
     /// True once the server stops.
     pub draining: watch::Receiver<bool>,
+}
+
+/// What all links share.
+pub struct Server {
+    parts: ServerParts,
     links: Links,
 }
 
-/// The parts of a server that links are given.
-pub struct ServerParts {
-    /// See [`Server`].
-    pub service: Service,
-    /// See [`Server`].
-    pub hub: Arc<Hub>,
-    /// See [`Server`].
-    pub access: Access,
-    /// See [`Server`].
-    pub store_id: StoreId,
-    /// See [`Server`].
-    pub owner: Caller,
-    /// See [`Server`].
-    pub heartbeat: Duration,
-    /// See [`Server`].
-    pub allowed_origins: Vec<String>,
-    /// See [`Server`].
-    pub draining: watch::Receiver<bool>,
-}
-
 impl Server {
-    /// Puts the parts together.
+    /// Makes a server without links.
     pub fn new(parts: ServerParts) -> Self {
-        let ServerParts {
-            service,
-            hub,
-            access,
-            store_id,
-            owner,
-            heartbeat,
-            allowed_origins,
-            draining,
-        } = parts;
-        Self {
-            service,
-            hub,
-            access,
-            store_id,
-            owner,
-            heartbeat,
-            allowed_origins,
-            draining,
-            links: Links::default(),
-        }
+        Self { parts, links: Links::default() }
     }
 
     /// Tells whether a web page of this origin may connect.
     pub(super) fn allows_origin(&self, origin: &str) -> bool {
-        self.allowed_origins.iter().any(|allowed| allowed == origin)
+        self.parts.allowed_origins.iter().any(|allowed| allowed == origin)
     }
 
     /// Answers a health check: whether the store answers and the server goes on.
     pub(super) async fn health(&self) -> StatusCode {
-        if *self.draining.borrow() || !self.service.is_well().await {
+        if *self.parts.draining.borrow() || !self.parts.service.is_well().await {
             return StatusCode::SERVICE_UNAVAILABLE;
         }
         StatusCode::OK
@@ -131,7 +96,7 @@ impl Server {
 
     /// A link that was silent for this long is dead.
     fn silence_max(&self) -> Duration {
-        self.heartbeat * 5 / 2
+        self.parts.heartbeat * 5 / 2
     }
 
     fn greeting(&self) -> HelloReply {
@@ -140,16 +105,16 @@ impl Server {
             server: ServerInfo {
                 name: "usherd".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                epoch: self.hub.epoch(),
-                store_id: self.store_id,
+                epoch: self.parts.hub.epoch(),
+                store_id: self.parts.store_id,
             },
-            user: wire::user(&self.owner),
+            user: wire::user(&self.parts.owner),
             capabilities: vec![
                 capability::ADMISSION_RECEIPTS.to_owned(),
                 capability::AUTO_RUN.to_owned(),
             ],
             limits: Limits::default(),
-            heartbeat_ms: u64::try_from(self.heartbeat.as_millis()).unwrap_or(u64::MAX),
+            heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -346,8 +311,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let hello: HelloParams = wire::parse(payload).map_err(|error| (error, None))?;
         let shown = match (credential, &hello.token) {
             (Credential::SameUser, _) => Shown::Right,
-            (Credential::Token { token, peer }, _) => self.server.access.judge(token, *peer),
-            (Credential::None { peer }, Some(token)) => self.server.access.judge(token, *peer),
+            (Credential::Token { token, peer }, _) => self.server.parts.access.judge(token, *peer),
+            (Credential::None { peer }, Some(token)) => {
+                self.server.parts.access.judge(token, *peer)
+            }
             (Credential::None { .. }, None) => Shown::Wrong,
         };
         let refuse = |code, why: &str| WireError::new(code, why);
@@ -376,7 +343,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         hello: HelloParams,
     ) -> Result<(Context, Registered), Ended> {
         self.socket.get_mut().open();
-        let caller = self.server.owner.clone();
+        let caller = self.server.parts.owner.clone();
         let registered = self.server.links.register(caller.id, hello.client_instance).await;
         self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting();
@@ -387,8 +354,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             return Err(ended);
         }
         let context = Context {
-            service: self.server.service.clone(),
-            hub: Arc::clone(&self.server.hub),
+            service: self.server.parts.service.clone(),
+            hub: Arc::clone(&self.server.parts.hub),
             caller,
             wake: Arc::clone(&self.wake),
         };
@@ -417,8 +384,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         watched: &mut HashMap<SessionId, EventSeq>,
         asked: &mut watch::Receiver<Option<EndReason>>,
     ) -> Ended {
-        let mut draining = self.server.draining.clone();
-        let mut beat = interval(self.server.heartbeat);
+        let mut draining = self.server.parts.draining.clone();
+        let mut beat = interval(self.server.parts.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
         loop {
