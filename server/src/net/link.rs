@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -17,23 +16,22 @@ use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use tracing::info;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
-use usher_shared::id::{SessionId, StoreId};
-use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX, Limits};
+use usher_shared::id::SessionId;
+use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX};
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
-use usher_shared::protocol::hello::{HelloParams, HelloReply, ServerInfo, capability};
+use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
 use usher_shared::protocol::{PROTOCOL_VERSION, Request};
 
-use super::access::{Access, Shown};
+use super::access::Shown;
 use super::actions::{self, Context, Done, Watch, error_frame};
 use super::frames;
 use super::gate::Gate;
-use super::hub::{Hub, Missed};
+use super::hub::Missed;
 use super::lanes::Lanes;
-use super::links::{EndReason, Links, Registered};
+use super::links::{EndReason, Registered};
+use super::server::Server;
 use super::wire::{self, CommitUnknown};
-use crate::domain::session::Caller;
-use crate::service::Service;
 
 /// Events taken from a ring at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -43,81 +41,6 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const RECONNECT_AFTER_MS: u64 = 1_000;
 /// When a client with too much in flight tries again.
 const BUSY_RETRY_MS: u64 = 100;
-
-/// What a server gives to its links.
-pub struct ServerParts {
-    /// The actions.
-    pub service: Service,
-    /// What happens.
-    pub hub: Arc<Hub>,
-    /// Who may connect over TCP.
-    pub access: Access,
-    /// The name of the database.
-    pub store_id: StoreId,
-    /// The user that connections act for.
-    pub owner: Caller,
-    /// The interval of pings.
-    pub heartbeat: Duration,
-    /// Web pages that may connect.
-    pub allowed_origins: Vec<String>,
-    /// True once the server stops.
-    pub draining: watch::Receiver<bool>,
-}
-
-/// What all links share.
-pub struct Server {
-    parts: ServerParts,
-    links: Links,
-}
-
-impl Server {
-    /// Makes a server without links.
-    pub fn new(parts: ServerParts) -> Self {
-        Self { parts, links: Links::default() }
-    }
-
-    /// Tells whether a web page of this origin may connect.
-    pub(super) fn allows_origin(&self, origin: &str) -> bool {
-        self.parts.allowed_origins.iter().any(|allowed| allowed == origin)
-    }
-
-    /// Answers a health check: whether the store answers and the server goes on.
-    pub(super) async fn health(&self) -> StatusCode {
-        if *self.parts.draining.borrow() || !self.parts.service.is_well().await {
-            return StatusCode::SERVICE_UNAVAILABLE;
-        }
-        StatusCode::OK
-    }
-
-    /// Waits until no link is left.
-    pub async fn all_links_ended(&self) {
-        self.links.all_ended().await;
-    }
-
-    /// A link that was silent for this long is dead.
-    fn silence_max(&self) -> Duration {
-        self.parts.heartbeat * 5 / 2
-    }
-
-    fn greeting(&self) -> HelloReply {
-        HelloReply {
-            protocol: PROTOCOL_VERSION,
-            server: ServerInfo {
-                name: "usherd".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                epoch: self.parts.hub.epoch(),
-                store_id: self.parts.store_id,
-            },
-            user: wire::user(&self.parts.owner),
-            capabilities: vec![
-                capability::ADMISSION_RECEIPTS.to_owned(),
-                capability::AUTO_RUN.to_owned(),
-            ],
-            limits: Limits::default(),
-            heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-}
 
 /// What a connection showed before its first frame.
 pub(super) enum Credential {

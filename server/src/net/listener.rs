@@ -26,7 +26,8 @@ use tracing::{debug, warn};
 use usher_shared::limits::FRAME_BYTES_MAX;
 
 use super::gate::Gate;
-use super::link::{self, Credential, Server};
+use super::link::{self, Credential};
+use super::server::Server;
 
 /// A request's headers must be here in this time.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);

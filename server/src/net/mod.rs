@@ -12,8 +12,9 @@ mod lanes;
 mod link;
 mod links;
 mod listener;
+mod server;
 mod wire;
 
 pub use access::Access;
-pub use link::{Server, ServerParts};
 pub use listener::{ListenAddress, Listeners};
+pub use server::{Server, ServerParts};

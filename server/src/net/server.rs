@@ -1,0 +1,93 @@
+//! What all links of a server share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tokio::sync::watch;
+use usher_shared::id::StoreId;
+use usher_shared::limits::Limits;
+use usher_shared::protocol::PROTOCOL_VERSION;
+use usher_shared::protocol::hello::{HelloReply, ServerInfo, capability};
+
+use super::access::Access;
+use super::hub::Hub;
+use super::links::Links;
+use super::wire;
+use crate::domain::session::Caller;
+use crate::service::Service;
+
+/// What a server gives to its links.
+pub struct ServerParts {
+    /// The actions.
+    pub service: Service,
+    /// What happens.
+    pub hub: Arc<Hub>,
+    /// Who may connect over TCP.
+    pub access: Access,
+    /// The name of the database.
+    pub store_id: StoreId,
+    /// The user that connections act for.
+    pub owner: Caller,
+    /// The interval of pings.
+    pub heartbeat: Duration,
+    /// Web pages that may connect.
+    pub allowed_origins: Vec<String>,
+    /// True once the server stops.
+    pub draining: watch::Receiver<bool>,
+}
+
+/// What all links share.
+pub struct Server {
+    pub(super) parts: ServerParts,
+    pub(super) links: Links,
+}
+
+impl Server {
+    /// Makes a server without links.
+    pub fn new(parts: ServerParts) -> Self {
+        Self { parts, links: Links::default() }
+    }
+
+    /// Tells whether a web page of this origin may connect.
+    pub(super) fn allows_origin(&self, origin: &str) -> bool {
+        self.parts.allowed_origins.iter().any(|allowed| allowed == origin)
+    }
+
+    /// Answers a health check: whether the store answers and the server goes on.
+    pub(super) async fn health(&self) -> StatusCode {
+        if *self.parts.draining.borrow() || !self.parts.service.is_well().await {
+            return StatusCode::SERVICE_UNAVAILABLE;
+        }
+        StatusCode::OK
+    }
+
+    /// Waits until no link is left.
+    pub async fn all_links_ended(&self) {
+        self.links.all_ended().await;
+    }
+
+    /// A link that was silent for this long is dead.
+    pub(super) fn silence_max(&self) -> Duration {
+        self.parts.heartbeat * 5 / 2
+    }
+
+    pub(super) fn greeting(&self) -> HelloReply {
+        HelloReply {
+            protocol: PROTOCOL_VERSION,
+            server: ServerInfo {
+                name: "usherd".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                epoch: self.parts.hub.epoch(),
+                store_id: self.parts.store_id,
+            },
+            user: wire::user(&self.parts.owner),
+            capabilities: vec![
+                capability::ADMISSION_RECEIPTS.to_owned(),
+                capability::AUTO_RUN.to_owned(),
+            ],
+            limits: Limits::default(),
+            heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
