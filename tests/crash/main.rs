@@ -9,7 +9,9 @@ mod load;
 
 use std::time::Duration;
 
+use serde_json::json;
 use usher_tests::binaries;
+use usher_tests::chat::{Chat, by_role, contents, string};
 use usher_tests::client::Client;
 use usher_tests::random::Random;
 use usher_tests::server::{Launch, Server};
@@ -79,54 +81,79 @@ async fn a_server_that_stops_at_any_step_of_an_admission_or_a_turn_keeps_what_it
     }
 }
 
-/// Where exactly a turn is when the server stops decides what becomes of its prompt.
-#[tokio::test]
-async fn the_prompt_of_a_turn_that_was_cut_off_is_where_the_rules_say() {
-    for (point, waiting, prompts, status, parked) in [
-        ("after_reservation", vec!["A", "B"], vec![], "", None),
-        ("after_hand_over", vec!["B"], vec!["A"], "uncertain", Some("uncertain_turn")),
-        ("after_acceptance", vec!["B"], vec!["A"], "interrupted", Some("interrupted")),
-    ] {
+/// A server on which the turn of A stopped at a point while B waited, started again.
+struct Stopped {
+    client: Client,
+    chat: Chat,
+    /// Runs until it is dropped.
+    _server: Server,
+}
+
+impl Stopped {
+    async fn at(point: &str) -> Self {
         let launch = Launch::new();
         let server = launch.start();
         let mut client = Client::connect(&server).await;
-        let chat = usher_tests::chat::Chat::create(&mut client).await;
+        let chat = Chat::create(&mut client).await;
         client.set_auto_run(&chat, false).await;
         client.admit(&chat, "k1", "A").await;
         client.admit(&chat, "k2", "B").await;
         server.terminate();
 
-        let server = launch
-            .clone()
-            .binary(binaries::usherd_with_stop_points())
-            .env("USHER_STOP_AT", format!("{point}:1"))
-            .start();
+        let stopping = launch.clone().binary(binaries::usherd_with_stop_points());
+        let server = stopping.env("USHER_STOP_AT", format!("{point}:1")).start();
         let mut client = Client::connect(&server).await;
-        let on = chat.with(serde_json::json!({"enabled": true}));
         // It stops before or after the answer.
+        let on = chat.with(json!({"enabled": true}));
         let _ = client.try_request("message.queue.auto_run.set", on).await;
         assert!(!server.ended().0.success(), "{point}");
 
-        // Not handed over: it is back at its place and runs by itself. Nothing else does.
         let server = launch.start();
         let mut client = Client::connect(&server).await;
         client.subscribe(&chat).await;
-        let queue = client.until_settled(&chat).await;
-        let transcript = client.transcript(&chat).await;
-        let users = usher_tests::chat::by_role(&transcript, "user");
-        match parked {
-            Some(reason) => {
-                assert_eq!(queue["auto_run_reason"], reason, "{point}");
-                let entries = client.entries(&chat).await;
-                assert_eq!(usher_tests::chat::contents(&entries), waiting, "{point}");
-                assert_eq!(usher_tests::chat::contents(&users), prompts, "{point}");
-                assert_eq!(users[0]["status"], status, "{point}");
-            }
-            None => {
-                assert_eq!(queue["auto_run"], true, "{point}");
-                assert_eq!(usher_tests::chat::contents(&users), waiting, "{point}");
-                assert!(users.iter().all(|user| user["status"] == "complete"), "{point}");
-            }
-        }
+        Self { client, chat, _server: server }
+    }
+
+    async fn prompts(&mut self) -> Vec<(String, String)> {
+        let transcript = self.client.transcript(&self.chat).await;
+        by_role(&transcript, "user")
+            .iter()
+            .map(|prompt| (string(&prompt["content"]), string(&prompt["status"])))
+            .collect()
+    }
+}
+
+fn prompt(content: &str, status: &str) -> (String, String) {
+    (content.to_owned(), status.to_owned())
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_not_handed_over_is_back_at_its_place_and_runs_by_itself() {
+    let mut stopped = Stopped::at("after_reservation").await;
+    let queue = stopped.client.until_settled(&stopped.chat).await;
+    assert_eq!((&queue["count"], &queue["auto_run"]), (&json!(0), &json!(true)));
+    assert_eq!(stopped.prompts().await, [prompt("A", "complete"), prompt("B", "complete")]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_an_agent_may_have_is_shown_as_such_and_runs_again_only_when_asked() {
+    for (point, status, reason) in [
+        ("after_hand_over", "uncertain", "uncertain_turn"),
+        ("after_acceptance", "interrupted", "interrupted"),
+    ] {
+        let mut stopped = Stopped::at(point).await;
+        let queue = stopped.client.until_settled(&stopped.chat).await;
+        assert_eq!(queue["auto_run_reason"], reason, "{point}");
+        assert_eq!(contents(&stopped.client.entries(&stopped.chat).await), ["B"], "{point}");
+        assert_eq!(stopped.prompts().await, [prompt("A", status)], "{point}");
+
+        // The same message runs again, not a second one, and auto-run is left alone.
+        let transcript = stopped.client.transcript(&stopped.chat).await;
+        let again = json!({"turn_id": transcript[0]["turn_id"], "resolution": "resend"});
+        stopped.client.ok("turn.resolve", stopped.chat.with(again)).await;
+        stopped.client.until_said(&stopped.chat, "You said: A").await;
+        let queue = stopped.client.until_settled(&stopped.chat).await;
+        assert_eq!(queue["auto_run_reason"], reason, "{point}");
+        assert_eq!(stopped.prompts().await, [prompt("A", "complete")], "{point}");
     }
 }
