@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -21,7 +22,7 @@ struct Traced {
 }
 
 impl Traced {
-    async fn start(binary: &Path, sync: &str) -> Self {
+    async fn start(binary: &Path, sync: &str, sync_delay: Duration) -> Self {
         let launch = Launch::new().binary(binary).env("USHER_TEST_SYNC", sync);
         let trace = launch.home().path("trace");
         let server = launch.start();
@@ -29,7 +30,7 @@ impl Traced {
         let chat = Chat::create(&mut client).await;
         client.set_auto_run(&chat, false).await;
         server.terminate();
-        let launch = launch.under(strace(&trace));
+        let launch = launch.under(strace(&trace, sync_delay));
         Self { server: launch.start(), launch, chat, trace }
     }
 
@@ -63,7 +64,7 @@ impl Traced {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_link_gets_one_sync_per_admission_and_never_a_reply_before_it() {
     const COUNT: usize = 40;
-    let traced = Traced::start(binaries::usherd(), "").await;
+    let traced = Traced::start(binaries::usherd(), "", Duration::ZERO).await;
     traced.admit(1, COUNT).await;
     let found = traced.read();
     assert_eq!(found.answered.len(), COUNT);
@@ -75,7 +76,7 @@ async fn one_link_gets_one_sync_per_admission_and_never_a_reply_before_it() {
 async fn c130_sixty_four_links_share_their_syncs() {
     const LINKS: usize = 64;
     const COUNT: usize = 10;
-    let traced = Traced::start(binaries::usherd(), "").await;
+    let traced = Traced::start(binaries::usherd(), "", Duration::from_millis(10)).await;
     traced.admit(LINKS, COUNT).await;
     let found = traced.read();
     assert_eq!(found.answered.len(), LINKS * COUNT);
@@ -92,7 +93,7 @@ async fn c130_sixty_four_links_share_their_syncs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_syncs_every_reply_is_seen_to_leave_too_early() {
     const COUNT: usize = 10;
-    let traced = Traced::start(binaries::usherd_with_stop_points(), "off").await;
+    let traced = Traced::start(binaries::usherd_with_stop_points(), "off", Duration::ZERO).await;
     traced.admit(1, COUNT).await;
     let found = traced.read();
     assert_eq!(found.answered.len(), COUNT);
