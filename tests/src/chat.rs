@@ -142,8 +142,10 @@ impl Client {
             loop {
                 // What arrives from here on may make it true after it was looked at.
                 self.forget_notifications();
-                let session = self.session(chat).await;
+                // An empty queue and then an idle session: the other way round, a prompt could
+                // pass from the one to the other between the two looks.
                 let queue = self.queue(chat).await;
+                let session = self.session(chat).await;
                 if is(&session, &queue) {
                     return queue;
                 }
