@@ -53,7 +53,7 @@ pub(super) struct SendArgs {
     pub(super) wait: bool,
     #[arg(long)]
     pub(super) json: bool,
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(value_name = "TEXT")]
     pub(super) text: String,
 }
 
@@ -177,17 +177,30 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_may_look_like_a_flag_or_be_standard_input() {
+    fn a_prompt_may_be_standard_input_or_look_like_a_flag_after_two_dashes() {
         for (line, expected) in [
             ("usher send -", "-"),
-            ("usher send -x", "-x"),
             ("usher send --wait --json hi", "hi"),
+            ("usher send -- -x", "-x"),
             ("usher send -- --wait", "--wait"),
         ] {
             let Some(Command::Send(send)) = parse(line).unwrap().command else {
                 panic!("{line} is send");
             };
             assert_eq!(send.text, expected);
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_never_a_prompt_and_is_named() {
+        for (line, flag) in [
+            ("usher send --bogus", "--bogus"),
+            ("usher send -x", "-x"),
+            ("usher send hi --wiat", "--wiat"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(flag), "{error}");
         }
     }
 
