@@ -172,6 +172,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     if tokio::time::timeout(DRAIN_MAX, ended).await.is_err() {
         warn!("some links or agents did not end in time");
     }
+    server.service.settle().await;
     Ok(())
 }
 

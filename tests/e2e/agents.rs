@@ -122,16 +122,24 @@ impl Family {
         client.notified("transcript.message", |message| message["role"] == "agent").await;
         // Opening waits until the child has opened the other end.
         let pipe = work.join("pipe");
-        let opened = tokio::task::spawn_blocking(move || std::fs::File::open(pipe)).await;
-        Self { server, client, chat, pipe: opened.unwrap().unwrap() }
+        let pipe = in_time(move || std::fs::File::open(pipe)).await;
+        Self { server, client, chat, pipe }
     }
 }
 
 /// Waits until nobody holds the other end.
 async fn all_gone(mut pipe: std::fs::File) {
-    let read = tokio::task::spawn_blocking(move || std::io::copy(&mut pipe, &mut std::io::sink()));
-    let read = tokio::time::timeout(PATIENCE, read).await;
-    assert_eq!(read.expect("nobody lives on").unwrap().unwrap(), 0);
+    assert_eq!(in_time(move || std::io::copy(&mut pipe, &mut std::io::sink())).await, 0);
+}
+
+/// Runs what blocks on a thread that a failed test can leave behind.
+async fn in_time<T: Send + 'static>(
+    run: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> T {
+    let (send, done) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || drop(send.send(run())));
+    let done = tokio::time::timeout(PATIENCE, done).await;
+    done.expect("it happens in time").unwrap().unwrap()
 }
 
 #[tokio::test]

@@ -13,3 +13,4 @@ mod storage;
 mod terminal;
 mod transcript;
 mod turns;
+mod undo;

@@ -202,7 +202,7 @@ async fn c065_a_cancel_keeps_the_answer_so_far_and_parks_what_waits() {
     scene.running(text).await;
     scene.admit("B").await;
     scene.admit("C").await;
-    scene.client.notified("transcript.message", |message| message["role"] == "agent").await;
+    scene.client.until_said(&scene.chat, "so far").await;
     assert_eq!(scene.cancel().await, json!({"cancelled": true}));
     let ended = scene.client.notified("turn.ended", |_| true).await;
     assert_eq!((&ended["outcome"], &ended["reason"]), (&json!("cancelled"), &Value::Null));

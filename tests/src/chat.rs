@@ -158,6 +158,21 @@ impl Client {
         self.until(chat, |session, _| session["state"] == "running").await;
     }
 
+    /// Waits until the agent has said this, whole.
+    pub async fn until_said(&mut self, chat: &Chat, text: &str) {
+        timed(async {
+            loop {
+                self.forget_notifications();
+                let said = by_role(&self.transcript(chat).await, "agent");
+                if contents(&said).contains(&text) {
+                    return;
+                }
+                self.notification().await;
+            }
+        })
+        .await;
+    }
+
     /// Waits until no turn is open and nothing is left that would start by itself.
     pub async fn until_settled(&mut self, chat: &Chat) -> Value {
         self.until(chat, |session, queue| {

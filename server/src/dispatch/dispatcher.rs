@@ -15,10 +15,7 @@ use super::runner::Runner;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
 use crate::net::hub::Hub;
-use crate::service::Service;
-
-/// Removed entries can be restored for ten minutes.
-const UNDO_MS: i64 = 600_000;
+use crate::service::{Service, UNDO_MS};
 
 /// The times of dispatch.
 #[derive(Clone, Copy, Debug)]

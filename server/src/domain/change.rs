@@ -73,6 +73,8 @@ pub enum Change {
     DeleteEntry(EntryId),
     /// Hides an entry; it can be restored for a while.
     RemoveEntry(EntryId, UndoId, UnixMillis),
+    /// Shows a removed entry again, at its place.
+    RestoreEntry(EntryId),
     /// Deletes the entries that were removed too long ago to be restored.
     PurgeRemoved {
         /// Removed before this.

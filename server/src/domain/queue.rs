@@ -2,6 +2,7 @@
 
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, UndoId};
+use usher_shared::limits::ENTRIES_MAX;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::AutoRunReason;
 
@@ -78,6 +79,29 @@ pub fn clear(
         visible.iter().map(|id| Change::RemoveEntry(*id, undo_id, now)).collect();
     changes.push(Change::SetQueue(session.key, queue));
     Decision { changes, events: vec![(session.id, Event::QueueChanged)], reply }
+}
+
+/// There is nothing left to put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing is left to restore")]
+pub struct UndoExpired;
+
+/// Puts removed entries back at their places. Accepted work is not refused for the cap a user
+/// chose; only the hard bound holds.
+pub fn restore(session: &Session, removed: &[EntryId]) -> Result<Decision<u64>, UndoExpired> {
+    let restored = removed.len() as u64;
+    let stored = session.queue.stored + restored;
+    if restored == 0 || stored > ENTRIES_MAX as u64 {
+        return Err(UndoExpired);
+    }
+    let queue = QueueHead { stored, ..session.queue.changed() };
+    let mut changes: Vec<Change> = removed.iter().map(|id| Change::RestoreEntry(*id)).collect();
+    changes.push(Change::SetQueue(session.key, queue));
+    let mut events = vec![(session.id, Event::QueueChanged)];
+    if session.is_promptable() && queue.auto_run == AutoRun::On {
+        events.push((session.id, Event::MayStart));
+    }
+    Ok(Decision { changes, events, reply: restored })
 }
 
 /// Switches auto-run; the same position again changes nothing, not even the reason.

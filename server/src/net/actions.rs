@@ -17,6 +17,7 @@ use usher_shared::protocol::hello::{PingParams, PingReply};
 use usher_shared::protocol::queue::{
     AutoRunSetParams, AutoRunSetReply, QueueAddParams, QueueClearParams, QueueClearReply,
     QueueDrainParams, QueueDrainReply, QueueGetParams, QueueRemoveParams, QueueRemoveReply,
+    QueueRestoreParams, QueueRestoreReply,
 };
 use usher_shared::protocol::session::{
     PermissionRespondParams, PermissionRespondReply, SessionCreateParams, SessionGetParams,
@@ -96,6 +97,7 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         QueueAddParams::ACTION => router.queue_add(wire::parse(payload)?),
         QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
         QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
+        QueueRestoreParams::ACTION => router.queue_restore(wire::parse(payload)?),
         QueueDrainParams::ACTION => router.queue_drain(wire::parse(payload)?),
         AutoRunSetParams::ACTION => router.auto_run_set(wire::parse(payload)?),
         _ => Err(WireError::new(ErrorCode::UnknownAction, "unknown action")),
@@ -366,6 +368,17 @@ impl Router {
                 removed: cleared.removed,
                 undo_id: cleared.undo_id,
             })
+        })
+    }
+
+    fn queue_restore(self, params: QueueRestoreParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let undo_id = params.undo_id;
+        self.work(Some(target.session_id), QueueRestoreParams::ACTION, move |context| async move {
+            let restored = context.service.restore(context.caller, target, undo_id).await;
+            let restored =
+                restored.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueRestoreReply { restored })
         })
     }
 

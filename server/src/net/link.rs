@@ -27,6 +27,7 @@ use usher_shared::protocol::{PROTOCOL_VERSION, Request};
 use super::access::{Access, Shown};
 use super::actions::{self, Context, Done, Watch, error_frame};
 use super::frames;
+use super::gate::Gate;
 use super::hub::{Hub, Missed};
 use super::lanes::Lanes;
 use super::links::{EndReason, Links, Registered};
@@ -173,7 +174,7 @@ pub(super) enum Credential {
 
 /// Serves one connection to its end.
 pub(super) async fn serve<S>(
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Gate<S>>,
     server: Arc<Server>,
     credential: Credential,
 ) where
@@ -207,7 +208,7 @@ enum Ended {
 }
 
 struct Link<S> {
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Gate<S>>,
     server: Arc<Server>,
     silence_max: Duration,
     heard: Instant,
@@ -374,6 +375,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         id: &str,
         hello: HelloParams,
     ) -> Result<(Context, Registered), Ended> {
+        self.socket.get_mut().open();
         let caller = self.server.owner.clone();
         let registered = self.server.links.register(caller.id, hello.client_instance).await;
         self.asked = Some(registered.asked.clone());

@@ -10,8 +10,8 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, ORIGIN, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,6 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tracing::{debug, warn};
 use usher_shared::limits::FRAME_BYTES_MAX;
 
+use super::gate::Gate;
 use super::link::{self, Credential, Server};
 
 /// A request's headers must be here in this time.
@@ -179,7 +180,6 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
         .max_buf_size(HEADER_BYTES_MAX)
-        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     if let Err(error) = connection.await {
@@ -202,9 +202,11 @@ async fn respond(
     }
 }
 
+/// Answers without a body and ends the connection: an idle one would cost a file descriptor.
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
@@ -265,7 +267,7 @@ fn upgrade(
         match upgraded.await {
             Ok(stream) => {
                 let socket = WebSocketStream::from_raw_socket(
-                    TokioIo::new(stream),
+                    Gate::new(TokioIo::new(stream)),
                     Role::Server,
                     Some(socket_config()),
                 )
@@ -277,8 +279,8 @@ fn upgrade(
     });
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
-    headers.insert(CONNECTION, hyper::header::HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, hyper::header::HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     match accept.parse() {
         Ok(accept) => headers.insert(SEC_WEBSOCKET_ACCEPT, accept),
         Err(_) => return plain(StatusCode::BAD_REQUEST),

@@ -6,6 +6,7 @@
 mod access;
 mod actions;
 mod frames;
+mod gate;
 pub mod hub;
 mod lanes;
 mod link;

@@ -445,6 +445,7 @@ pub(super) fn queue_error(error: QueueError) -> WireError {
         QueueError::Changed { revision } => {
             WireError::new(ErrorCode::QueueChanged, text).with("queue_revision", revision.get())
         }
+        QueueError::UndoExpired(_) => WireError::new(ErrorCode::UndoExpired, text),
         QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         QueueError::Store(error) => store_broken(&error),

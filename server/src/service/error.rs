@@ -4,7 +4,7 @@ use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
 
 use crate::domain::admission::AdmitRefusal;
-use crate::domain::queue::QueueChanged;
+use crate::domain::queue::{QueueChanged, UndoExpired};
 use crate::domain::session::Unavailable;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
 use crate::store::StoreError;
@@ -38,6 +38,9 @@ pub enum QueueError {
         /// The revision now.
         revision: QueueRevision,
     },
+    /// There is nothing left to put back.
+    #[error(transparent)]
+    UndoExpired(#[from] UndoExpired),
     /// A turn is open.
     #[error("a turn is open")]
     Busy,

@@ -12,7 +12,7 @@ mod turn;
 use std::sync::Arc;
 
 pub use error::{AddError, FindError, MakeError, QueueError, TurnError};
-pub use queue::QueueView;
+pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
 pub use task::{TaskMade, TaskRequest};
 pub use turn::NewText;
@@ -59,6 +59,11 @@ impl Service {
     pub async fn is_well(&self) -> bool {
         let writes = self.store.transact(|_| Ok::<_, StoreError>(Decision::unchanged(()))).await;
         writes.is_ok() && self.whoami().await.is_ok()
+    }
+
+    /// Leaves the database as one file that holds everything; the server stops.
+    pub async fn settle(&self) {
+        self.store.settle().await;
     }
 
     /// Returns the name of the database and the user that its owner's connections act for.

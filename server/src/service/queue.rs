@@ -3,6 +3,7 @@
 use tracing::debug;
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
+use usher_shared::time::UnixMillis;
 
 use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
@@ -12,6 +13,9 @@ use crate::domain::queue::{self, Cleared};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
 use crate::domain::{Change, Decision, Event, turn};
 use crate::store::{Reads, StoreError, TransactError};
+
+/// Removed entries can be restored for ten minutes.
+pub const UNDO_MS: i64 = 600_000;
 
 /// A queue as its readers see it.
 #[derive(Clone, Debug)]
@@ -111,6 +115,26 @@ impl Service {
                 queue::expect_revision(&session, expected)?;
                 let visible = reads.visible_ids(session.key)?;
                 Ok(queue::clear(&session, &visible, undo_id, now))
+            })
+            .await
+    }
+
+    /// Puts back what a remove or clear took, once. Returns how many entries.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn restore(
+        &self,
+        caller: Caller,
+        target: Target,
+        undo_id: UndoId,
+    ) -> Result<u64, TransactError<QueueError>> {
+        let since = UnixMillis::new(now().get().saturating_sub(UNDO_MS));
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                let removed = reads.removed_ids(session.key, undo_id, since)?;
+                Ok(queue::restore(&session, &removed)?)
             })
             .await
     }

@@ -83,8 +83,8 @@ impl Service {
         self.store.read(move |reads| owned(reads, &caller, session_id)).await
     }
 
-    /// Returns the sessions of one task of the caller, or of all its tasks that are not archived;
-    /// newest first.
+    /// Returns the sessions of one task of the caller, newest first, or of all its tasks that are
+    /// not archived, most recently used first.
     ///
     /// # Errors
     /// See [`FindError`].

@@ -31,6 +31,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
             sql::ENTRY_REMOVE,
             &[Param::Id(id.uuid()), Param::Id(undo.uuid()), Param::Int(at.get())],
         ),
+        Change::RestoreEntry(id) => one(conn, sql::ENTRY_RESTORE, &[Param::Id(id.uuid())]),
         Change::PurgeRemoved { before } => {
             conn.execute(sql::ENTRIES_PURGE, &[Param::Int(before.get())]).map(drop)
         }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::{
-    AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UserId,
+    AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId,
 };
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
+use usher_shared::time::UnixMillis;
 use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_all, query_one};
@@ -123,7 +124,7 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::SESSIONS_OF_TASK, &[Param::Id(id.uuid())], row::session)
     }
 
-    /// Returns a user's sessions of tasks that are not archived, newest first.
+    /// Returns a user's sessions of tasks that are not archived, most recently used first.
     pub fn sessions_of_user(&mut self, id: UserId) -> Result<Vec<Session>, StoreError> {
         query_all(self.conn, sql::SESSIONS_OF_USER, &[Param::Id(id.uuid())], row::session)
     }
@@ -158,6 +159,19 @@ impl<'a> Reads<'a> {
     /// Returns the names of the visible entries in order.
     pub fn visible_ids(&mut self, session: SessionKey) -> Result<Vec<EntryId>, StoreError> {
         query_all(self.conn, sql::ENTRY_IDS_VISIBLE, &[Param::Int(session.0)], |row| {
+            Ok(EntryId::from_uuid(row.uuid(0)?))
+        })
+    }
+
+    /// Returns what a remove or clear took, if it was not before `since`.
+    pub fn removed_ids(
+        &mut self,
+        session: SessionKey,
+        undo: UndoId,
+        since: UnixMillis,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let params = [Param::Int(session.0), Param::Id(undo.uuid()), Param::Int(since.get())];
+        query_all(self.conn, sql::ENTRIES_REMOVED, &params, |row| {
             Ok(EntryId::from_uuid(row.uuid(0)?))
         })
     }

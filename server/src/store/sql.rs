@@ -78,7 +78,8 @@ pub(super) const SESSIONS_OF_USER: &str = concat!(
     "SELECT ",
     session_columns!(),
     from_sessions!(),
-    "WHERE u.id = ?1 AND t.archived = 0 ORDER BY s.key DESC"
+    "WHERE u.id = ?1 AND t.archived = 0 ORDER BY COALESCE((SELECT m.created_at FROM messages m \
+     WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC"
 );
 /// Sessions whose turn a stopped server left open.
 pub(super) const SESSIONS_WITH_OPEN_TURN: &str = concat!(
@@ -122,6 +123,10 @@ pub(super) const ENTRY_RELEASE: &str = "UPDATE queue_entries SET turn_id = NULL 
 pub(super) const ENTRY_DELETE: &str = "DELETE FROM queue_entries WHERE id = ?1";
 pub(super) const ENTRY_REMOVE: &str =
     "UPDATE queue_entries SET undo_id = ?2, removed_at = ?3 WHERE id = ?1";
+pub(super) const ENTRY_RESTORE: &str =
+    "UPDATE queue_entries SET undo_id = NULL, removed_at = NULL WHERE id = ?1";
+pub(super) const ENTRIES_REMOVED: &str = "SELECT id FROM queue_entries \
+    WHERE undo_id = ?2 AND session_key = ?1 AND removed_at >= ?3 ORDER BY position";
 pub(super) const ENTRIES_PURGE: &str =
     "DELETE FROM queue_entries WHERE undo_id IS NOT NULL AND removed_at < ?1";
 

@@ -97,6 +97,9 @@ impl Sqlite {
         // Without this a bound value may make SQLite plan a prepared statement anew, on every run:
         // two thirds of the processor time of an admission.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
+        // A database that turns out to be damaged is left as it was found.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(store_error)?;
         for (name, value) in [("cache_size", -cache_kib), ("wal_autocheckpoint", 0)] {
             conn.pragma_update(None, name, value).map_err(store_error)?;
         }

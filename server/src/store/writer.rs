@@ -46,6 +46,7 @@ pub struct Store {
 }
 
 struct Shared {
+    database: PathBuf,
     jobs: mpsc::Sender<Box<dyn Job>>,
     readers: Mutex<Vec<Sqlite>>,
     reader_free: Arc<Semaphore>,
@@ -102,6 +103,7 @@ impl Store {
             })
             .map_err(|error| StoreError::Io(error.to_string()))?;
         let shared = Shared {
+            database: files.database.clone(),
             jobs,
             readers: Mutex::new(readers?),
             reader_free: Arc::new(Semaphore::new(READERS)),
@@ -125,6 +127,21 @@ impl Store {
             return Err(TransactError::NotStored(StoreError::Closed));
         }
         reply.await.unwrap_or_else(|_| Err(TransactError::Unknown("writer stopped".to_owned())))
+    }
+
+    /// Copies the whole write-ahead log into the database, so that a stopped server leaves one file
+    /// that holds everything. What cannot be copied now is copied after the next start.
+    pub async fn settle(&self) {
+        let path = self.shared.database.clone();
+        let settled = tokio::task::spawn_blocking(move || {
+            let conn = sqlite::open_read_write(&path, Sync::Full)?;
+            checkpoint(&conn, "PRAGMA wal_checkpoint(TRUNCATE)")
+        });
+        match settled.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "the log was not copied into the database"),
+            Err(error) => warn!(%error, "the log was not copied into the database"),
+        }
     }
 
     /// Runs `query` over one consistent committed state.

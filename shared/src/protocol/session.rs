@@ -130,7 +130,7 @@ pub struct SessionListParams {
 /// The answer to `session.list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionListReply {
-    /// Newest first.
+    /// Of one task: newest first; of all: most recently used first.
     pub sessions: Vec<Session>,
 }
 

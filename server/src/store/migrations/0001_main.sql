@@ -76,6 +76,7 @@ CREATE TABLE queue_entries (
 CREATE UNIQUE INDEX queue_entries_in_order ON queue_entries (session_key, position)
     WHERE undo_id IS NULL;
 CREATE INDEX queue_entries_removed ON queue_entries (removed_at) WHERE undo_id IS NOT NULL;
+CREATE INDEX queue_entries_by_undo ON queue_entries (undo_id) WHERE undo_id IS NOT NULL;
 
 -- The snapshot is stored as fields and rendered again on replay. The sender of an identified
 -- admission is the session's owner under the name of that time.
