@@ -7,7 +7,7 @@ cli-help-serve = Run a server here; without flags your own
 cli-help-stop = Stop your own server
 cli-help-status = Say whether the server answers and what it holds
 cli-help-send = Send one prompt, exactly once
-cli-help-session = The session [default: the newest]
+cli-help-session = The session [default: the one used last in this directory]
 cli-help-send-id = The admission ID; the same ID with the same text is sent once only
 cli-help-send-wait = Wait for the answer and print it
 cli-help-send-text = The prompt, or - to read it from standard input; write -- before one that begins with a dash
@@ -40,7 +40,7 @@ cli-address-malformed = “{ $address }” is no server address. Write unix:PATH
 cli-address-encrypted = “{ $address }”: encrypted connections are not supported yet. Use ws:// through an ssh tunnel.
 cli-output-failed = The output could not be written: { $reason }.
 
-cli-no-session = There is no session yet.
+cli-no-session = There is no session here yet.
 cli-queue-head = { $count ->
     [0] Nothing waits
     [one] 1 prompt waits

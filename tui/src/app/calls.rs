@@ -62,7 +62,7 @@ impl State {
         match asked {
             Asked::Tasks => {
                 let tasks = reply::<TaskListParams>(payload)?.tasks;
-                self.sessions.set_tasks(tasks);
+                self.tasks_listed(tasks);
             }
             Asked::Sessions => {
                 let sessions = reply::<SessionListParams>(payload)?.sessions;

@@ -17,6 +17,7 @@ use super::queue::QueuePanel;
 use super::sessions::Sessions;
 use super::transcript::Transcript;
 use crate::i18n::{Localizer, Value};
+use crate::start::Files;
 use crate::theme::Theme;
 use crate::view::clean::Clean;
 
@@ -26,10 +27,12 @@ pub struct Options {
     pub engine: EngineConfig,
     /// Unique over all clients; what is minted here begins with it.
     pub id_prefix: String,
-    /// The session to open; None: the newest one, or a new one.
+    /// The session to open; None: the one of the directory, or a new one.
     pub session: Option<SessionId>,
     /// The directory of a new task.
     pub workspace_dir: Option<String>,
+    /// Whether the server sees that directory.
+    pub files: Files,
     /// The language.
     pub localizer: Localizer,
     /// The look.
@@ -111,7 +114,7 @@ impl State {
             queue: QueuePanel::default(),
             transcript: Transcript::default(),
             permission: Card::default(),
-            sessions: Sessions::new(options.session, options.workspace_dir),
+            sessions: Sessions::new(options.session, options.workspace_dir, options.files),
             help: Help::default(),
             ask: None,
             toast: None,
