@@ -75,6 +75,16 @@ tui-permission-aside = { $key } to answer
 tui-queue-count = queue { $count }
 tui-queue-count-of = queue { $count }/{ $max }
 tui-queue-empty = Nothing waits in the queue.
+tui-removed = Removed “{ $prompt }”. { $key } in the queue brings it back.
+tui-cleared = { $count ->
+    [one] One prompt was removed. { $key } in the queue brings it back.
+   *[other] { $count } prompts were removed. { $key } in the queue brings them back.
+}
+tui-restored = { $count ->
+    [one] One prompt is back in the queue.
+   *[other] { $count } prompts are back in the queue.
+}
+tui-nothing-to-restore = You removed nothing here that could be brought back.
 tui-queue-hidden = { $count } more
 tui-queue-edit = { $key } queue
 tui-queue-resume = { $key }, { $resume } resume
@@ -154,6 +164,7 @@ tui-hint-sessions = sessions
 tui-hint-help = keys
 tui-hint-chat = back
 tui-hint-remove = remove
+tui-hint-restore = undo
 tui-hint-pause = pause
 tui-hint-resume = resume
 tui-hint-clear = clear
@@ -188,6 +199,7 @@ tui-key-cut-word-right = cut the word after
 tui-key-paste = paste what was cut
 tui-key-select = and Down: select
 tui-key-remove = remove the selected prompt
+tui-key-restore = bring back what you removed last (also Alt+U)
 tui-key-auto-run = auto-run on or off
 tui-key-clear-queue = remove all prompts (asks first)
 tui-key-back = back to the chat

@@ -63,6 +63,8 @@ pub enum Command {
     ToggleAutoRun,
     /// Removes all entries, after a question.
     ClearQueue,
+    /// Brings back what was removed last.
+    Restore,
     /// Checks an uncertain prompt and resends it safely, or runs an unfinished one again.
     Again,
     /// Sends an uncertain prompt as a new one.
@@ -178,6 +180,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(Queue, NONE, Char('j'), Command::ListDown, None),
     bind(Queue, NONE, Char('d'), Command::RemoveEntry, Some("tui-key-remove")),
     bind(Queue, NONE, KeyCode::Delete, Command::RemoveEntry, None),
+    bind(Queue, NONE, Char('z'), Command::Restore, Some("tui-key-restore")),
+    bind(Queue, ALT, Char('u'), Command::Restore, None),
     bind(Queue, NONE, Char('p'), Command::ToggleAutoRun, Some("tui-key-auto-run")),
     bind(Queue, NONE, Char('D'), Command::ClearQueue, Some("tui-key-clear-queue")),
     bind(Queue, NONE, KeyCode::Esc, Command::Back, Some("tui-key-back")),

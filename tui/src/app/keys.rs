@@ -111,6 +111,7 @@ impl State {
             Command::RemoveEntry => self.remove_selected(),
             Command::ToggleAutoRun => self.toggle_auto_run(),
             Command::ClearQueue => self.ask_to_clear(),
+            Command::Restore => self.restore(),
             Command::Again => self.again(),
             Command::SendAsNew => self.send_as_new(),
             Command::Drop => self.drop_undecided(),

@@ -127,6 +127,7 @@ impl State {
         let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
         let queues = runs || self.mirror().is_some_and(|mirror| !mirror.queue().auto_run);
         let pauses = self.mirror().is_none_or(|mirror| mirror.queue().auto_run);
+        let waits = self.mirror().is_some_and(|mirror| !mirror.queue().entries.is_empty());
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
@@ -156,14 +157,16 @@ impl State {
             ],
             Focus::Queue => vec![
                 hint(Context::Queue, Command::Back, "tui-hint-chat"),
-                hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove"),
+                hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove").filter(|_| waits),
+                hint(Context::Queue, Command::Restore, "tui-hint-restore")
+                    .filter(|_| self.can_restore()),
                 hint(
                     Context::Queue,
                     Command::ToggleAutoRun,
                     if pauses { "tui-hint-pause" } else { "tui-hint-resume" },
                 ),
-                hint(Context::Queue, Command::ClearQueue, "tui-hint-clear"),
-                hint(Context::Queue, Command::ListUp, "tui-hint-select"),
+                hint(Context::Queue, Command::ClearQueue, "tui-hint-clear").filter(|_| waits),
+                hint(Context::Queue, Command::ListUp, "tui-hint-select").filter(|_| waits),
                 hint(Context::Queue, Command::Help, "tui-hint-help"),
             ],
             Focus::Sessions => vec![

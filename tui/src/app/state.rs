@@ -16,6 +16,7 @@ use super::permission::Card;
 use super::queue::QueuePanel;
 use super::sessions::Sessions;
 use super::transcript::Transcript;
+use super::undo::Undos;
 use crate::i18n::{Localizer, Value};
 use crate::start::Files;
 use crate::theme::Theme;
@@ -83,6 +84,7 @@ pub struct State {
     /// The drafts of the other sessions.
     pub(crate) put_away: BTreeMap<SessionId, Composer>,
     pub(crate) queue: QueuePanel,
+    pub(crate) undos: Undos,
     pub(crate) transcript: Transcript,
     pub(crate) permission: Card,
     pub(crate) sessions: Sessions,
@@ -112,6 +114,7 @@ impl State {
             composer_of: None,
             put_away: BTreeMap::new(),
             queue: QueuePanel::default(),
+            undos: Undos::default(),
             transcript: Transcript::default(),
             permission: Card::default(),
             sessions: Sessions::new(options.session, options.workspace_dir, options.files),

@@ -12,7 +12,7 @@ use usher_shared::counter::{EventSeq, MessageSeq, Position, QueueRevision, Targe
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{
     ClientInstance, EntryId, Epoch, IncarnationId, MessageId, PermissionId, SessionId, StoreId,
-    TaskId, TurnId, UserId,
+    TaskId, TurnId, UndoId, UserId,
 };
 use usher_shared::limits::Limits;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
@@ -302,10 +302,15 @@ impl Peer {
                 Admit::Refuse(error) => return respond(FrameKind::Error, json!(error)),
                 Admit::Accept => json!(self.admitted(serde_json::from_value(payload).unwrap())),
             },
-            "message.queue.remove" => json!({"entry_id": payload["entry_id"], "undo_id": "u"}),
-            "message.queue.cancel" => {
-                json!({"session_id": self.session.id, "removed": 1, "undo_id": "u"})
+            "message.queue.remove" => {
+                json!({"entry_id": payload["entry_id"], "undo_id": self.undo_id()})
             }
+            "message.queue.cancel" => json!({
+                "session_id": self.session.id,
+                "removed": self.queue.entries.len(),
+                "undo_id": self.undo_id(),
+            }),
+            "message.queue.restore" => json!({"restored": 1}),
             "message.queue.auto_run.set" => json!({
                 "session_id": self.session.id,
                 "auto_run": payload["enabled"],
@@ -331,6 +336,10 @@ impl Peer {
             },
             entry,
         }
+    }
+
+    fn undo_id(&mut self) -> UndoId {
+        id(UndoId::from_uuid, self.mint())
     }
 
     pub(crate) fn mint(&mut self) -> u128 {
