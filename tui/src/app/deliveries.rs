@@ -95,7 +95,7 @@ impl State {
         let open = self.mirror().map(|mirror| mirror.session().id);
         let is_here = open == Some(delivery.params.session_id);
         if is_here && self.composer.buffer().is_empty() {
-            self.toast = Some(Toast::lasting(self.localizer.text_with(
+            self.toast = Some(Toast::with_draft(self.localizer.text_with(
                 "tui-not-accepted-text-below",
                 &[("reason", self.localizer.error(error).into())],
             )));

@@ -144,7 +144,8 @@ impl State {
                     Command::Submit,
                     if queues { "tui-hint-queue-it" } else { "tui-hint-send" },
                 ),
-                hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
+                hint(Context::Chat, Command::Back, "tui-hint-stop")
+                    .filter(|_| self.stoppable_turn().is_some()),
                 hint(Context::Chat, Command::Help, "tui-hint-help"),
                 hint(Context::Chat, Command::FocusQueue, "tui-hint-queue"),
                 hint(
@@ -177,7 +178,8 @@ impl State {
             ],
             Focus::Help => vec![
                 hint(Context::Help, Command::Back, "tui-hint-chat"),
-                hint(Context::Help, Command::PageDown, "tui-hint-more"),
+                hint(Context::Help, Command::PageDown, "tui-hint-more")
+                    .filter(|_| self.has_more_help()),
             ],
         };
         hints.into_iter().flatten().collect()

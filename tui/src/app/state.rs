@@ -7,7 +7,7 @@ use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Mirror};
 use usher_shared::id::{AdmissionId, SessionId};
 use usher_shared::time::{MonoMillis, UnixMillis};
 
-use super::ask::{Ask, OpenAsk, Toast};
+use super::ask::{Ask, OpenAsk, Stays, Toast};
 use super::calls::Asked;
 use super::composer::Composer;
 use super::help::Help;
@@ -134,7 +134,7 @@ impl State {
             self.engine.next_deadline(),
             self.composer.deadline(),
             self.ask.map(|ask| ask.until),
-            self.toast.as_ref().and_then(|toast| toast.until),
+            self.toast.as_ref().and_then(Toast::until),
             self.permission.deadline(self.now),
             self.sending_shown_at(),
             self.next_second_of_turn(),
@@ -187,6 +187,13 @@ impl State {
 
     pub(crate) fn say(&mut self, id: &str) {
         self.toast = Some(Toast::passing(self.localizer.text(id), self.now));
+    }
+
+    /// A notice about the draft goes with it.
+    pub(crate) fn drop_notice_of_no_draft(&mut self) {
+        if self.composer.buffer().is_empty() {
+            self.toast.take_if(|toast| toast.stays == Stays::WithDraft);
+        }
     }
 
     pub(crate) fn ask(&mut self, ask: Ask) {
