@@ -124,6 +124,7 @@ tui-no-session-yet = No session is open yet. Your text stays here.
 ## Prompts on their way
 
 tui-not-accepted-text-below = Not accepted: { $reason } Your text is below.
+tui-queue-full-paused = The queue is full ({ $count }) and auto-run is off. { $key }, then { $resume } resumes it; or remove an entry there.
 tui-delivery-waiting = Waiting for a connection; it will be sent once:
 tui-delivery-behind = Waiting behind the one before:
 tui-delivery-sending = Sending:

@@ -50,7 +50,7 @@ impl State {
                 (RowKind::Quiet, self.text("tui-delivery-checking"), &[])
             }
             DeliveryState::Rejected(error) => {
-                let reason = [("reason", self.localizer.error(error).into())];
+                let reason = [("reason", self.refusal_text(error).into())];
                 let state = self.text_with("tui-delivery-rejected", &reason);
                 (
                     RowKind::Notice,

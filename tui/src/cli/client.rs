@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use usher_shared::client::{Call, CallId, CallOutcome, Event, Input, LinkState, reply};
-use usher_shared::error::WireError;
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::NAME_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
@@ -41,6 +41,8 @@ pub(super) enum Problem {
     Unwelcome(WireError),
     /// The server refused a request.
     Rejected(WireError),
+    /// There is no session of this name.
+    UnknownSession(String),
     /// The link was lost before the answer to a request.
     Lost,
 }
@@ -53,12 +55,18 @@ impl Problem {
         exit
     }
 
-    fn text(&self, output: &Output) -> (String, Exit) {
+    /// Returns what people read about it, and how the command ends.
+    pub(super) fn text(&self, output: &Output) -> (String, Exit) {
         match self {
             Self::Own(error) => (own_server_text(error, output), Exit::NoServer),
             Self::NoServer => (output.text("cli-no-server", &[]), Exit::NoServer),
             Self::Unwelcome(error) => (output.localizer.error(error), Exit::NoServer),
             Self::Rejected(error) => (output.localizer.error(error), Exit::Rejected),
+            Self::UnknownSession(name) => {
+                let name = Clean::line(name);
+                let name = [("session", Value::from(name.as_str()))];
+                (output.text("cli-unknown-session", &name), Exit::Rejected)
+            }
             Self::Lost => (output.text("cli-link-lost", &[]), Exit::NoServer),
         }
     }
@@ -207,8 +215,13 @@ impl Client {
         match wanted {
             Some(id) => {
                 let session_id = SessionId::parse_or_nil(id);
-                let found = self.ask(&SessionGetParams { session_id }).await?;
-                Ok(Some(found.session))
+                match self.ask(&SessionGetParams { session_id }).await {
+                    Ok(found) => Ok(Some(found.session)),
+                    Err(Problem::Rejected(error)) if error.code == ErrorCode::NotFound => {
+                        Err(Problem::UnknownSession(id.to_owned()))
+                    }
+                    Err(problem) => Err(problem),
+                }
             }
             None => {
                 let tasks = self.ask(&TaskListParams::default()).await?.tasks;
