@@ -156,20 +156,22 @@ impl State {
                 hint(Context::Chat, Command::OpenSessions, "tui-hint-sessions")
                     .filter(|_| has_sessions),
             ],
-            Focus::Queue => vec![
-                hint(Context::Queue, Command::Back, "tui-hint-chat"),
-                hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove").filter(|_| waits),
-                hint(Context::Queue, Command::Restore, "tui-hint-restore")
-                    .filter(|_| self.can_restore()),
-                hint(
-                    Context::Queue,
-                    Command::ToggleAutoRun,
-                    if pauses { "tui-hint-pause" } else { "tui-hint-resume" },
-                ),
-                hint(Context::Queue, Command::ClearQueue, "tui-hint-clear").filter(|_| waits),
-                hint(Context::Queue, Command::ListUp, "tui-hint-select").filter(|_| waits),
-                hint(Context::Queue, Command::Help, "tui-hint-help"),
-            ],
+            Focus::Queue => {
+                let pause = hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-pause");
+                let resume = hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-resume");
+                vec![
+                    hint(Context::Queue, Command::Back, "tui-hint-chat"),
+                    // Nothing happens here until it is resumed.
+                    resume.filter(|_| !pauses),
+                    hint(Context::Queue, Command::Restore, "tui-hint-restore")
+                        .filter(|_| self.can_restore()),
+                    hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove").filter(|_| waits),
+                    pause.filter(|_| pauses),
+                    hint(Context::Queue, Command::ClearQueue, "tui-hint-clear").filter(|_| waits),
+                    hint(Context::Queue, Command::ListUp, "tui-hint-select").filter(|_| waits),
+                    hint(Context::Queue, Command::Help, "tui-hint-help"),
+                ]
+            }
             Focus::Sessions => vec![
                 hint(Context::Sessions, Command::Choose, "tui-hint-open"),
                 hint(Context::Sessions, Command::Back, "tui-hint-chat"),

@@ -84,14 +84,19 @@ fn facts(state: &State, queue: &QueueStatus, hidden: usize, columns: u16) -> Vec
         let keys = has_keys.then(|| (key_path(state, keys), theme.accent()));
         return hidden.into_iter().chain([auto_run]).chain(keys).collect();
     }
-    // What matters less has no room. That auto-run is off has a row of its own.
+    // What matters less has no room. That auto-run is off has a row of its own, which names the
+    // keys too if it can.
     let auto_run = (state.text(on_or_off(queue)), auto_run_style(state, queue));
     let auto_run = Some(auto_run).filter(|_| queue.auto_run && (hidden.is_none() || !has_keys));
     let taken = count(state, queue).width() + 3;
     let taken = taken + hidden.as_ref().map_or(0, |(text, _)| text.width() + 3);
     let resume = key_path(state, "tui-queue-resume-narrow");
     let fits = taken + resume.width() + 3 < usize::from(columns);
-    let keys = if !queue.auto_run && fits { resume } else { key_path(state, "tui-queue-key") };
+    let is_named = resume_beside(state, queue, columns).is_some();
+    let keys = match queue.auto_run {
+        false if fits && !is_named => resume,
+        _ => key_path(state, "tui-queue-key"),
+    };
     let keys = has_keys.then(|| (keys, theme.accent()));
     hidden.into_iter().chain(auto_run).chain(keys).collect()
 }
@@ -112,7 +117,26 @@ pub(crate) fn auto_run_row(state: &State, columns: u16) -> Option<Clean> {
     let queue = state.mirror()?.queue();
     let said = auto_run(queue);
     let is_ordinary = said == "tui-auto-run-on";
-    (columns < ROOMY_COLUMNS && !is_ordinary).then(|| state.text(said))
+    (columns < ROOMY_COLUMNS && !is_ordinary).then(|| {
+        let said = state.text(said);
+        match resume_beside(state, queue, columns) {
+            Some(keys) => said.and(&dot(state)).and(&keys),
+            None => said,
+        }
+    })
+}
+
+/// Returns how auto-run is resumed if there is room for it beside why it is off.
+fn resume_beside(state: &State, queue: &QueueStatus, columns: u16) -> Option<Clean> {
+    let is_wanted = !queue.auto_run && state.focus != Focus::Queue;
+    let keys = key_path(state, "tui-queue-resume-narrow");
+    let width = state.text(auto_run(queue)).width() + dot(state).width() + keys.width();
+    // The list has a blank at both edges.
+    (is_wanted && width + 2 <= usize::from(columns)).then_some(keys)
+}
+
+fn dot(state: &State) -> Clean {
+    Clean::line(&format!(" {} ", state.theme.signs.dot))
 }
 
 fn on_or_off(queue: &QueueStatus) -> &'static str {
