@@ -40,7 +40,8 @@ pub fn strace_injecting(what: &str, path: Option<&Path>, log: PathBuf) -> Vec<Os
 /// What a trace says about admissions.
 #[derive(Debug, Default)]
 pub struct Durability {
-    /// Syncs of the write-ahead log that succeeded.
+    /// Syncs of the write-ahead log that succeeded and carried an admission. (A log that begins
+    /// anew has its header synced first, once.)
     pub sync_count: usize,
     /// Admission IDs that were answered, in order.
     pub answered: Vec<String>,
@@ -80,7 +81,7 @@ fn durability_of(trace: &str, prefix: &str) -> Durability {
         if is_finished_sync(call)
             && let Some(written) = syncing.remove(thread)
         {
-            found.sync_count += 1;
+            found.sync_count += usize::from(!written.is_empty());
             for id in written {
                 bytes.insert(id, Bytes::Synced);
             }
