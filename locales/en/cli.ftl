@@ -7,21 +7,27 @@ cli-help-serve = Run a server here; without flags your own
 cli-help-stop = Stop your own server
 cli-help-status = Say whether the server answers and what it holds
 cli-help-send = Send one prompt, exactly once
-cli-help-session = The session [default: the newest]
+cli-help-session = The session [default: the one used last in this directory]
 cli-help-send-id = The admission ID; the same ID with the same text is sent once only
 cli-help-send-wait = Wait for the answer and print it
-cli-help-send-text = The prompt, or - to read it from standard input
+cli-help-send-text = The prompt, or - to read it from standard input; write -- before one that begins with a dash
 cli-help-json = Print JSON, one object per line
-cli-help-queue = Look at the queue of a session, or clear it
+cli-help-queue = Look at the queue of a session, clear it, or switch its auto-run
+cli-help-queue-auto-run = Let the next prompt start by itself, or not, and say what is in force
+cli-help-queue-auto-run-state = on or off
 cli-help-queue-list = Show what waits, in order
 cli-help-queue-clear = Remove everything that waits
 
 cli-accepted = Accepted: { $id }
 cli-rejected = Not accepted. { $reason }
+cli-prompt-empty = The prompt is empty.
+cli-unknown-session = There is no session “{ $session }” that you can use. Without --session the one of this directory is used.
+cli-queue-full-paused = The queue is full ({ $count }) and auto-run is off. Resume it with: usher queue auto-run on --session { $session }
 cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --session { $session } --id { $id }
 
-cli-wait-parked = Waiting. Auto-run is off: this prompt starts when somebody switches it on or sends it.
+cli-wait-parked = Waiting. Auto-run is off: this prompt starts when somebody switches it on, such as with: usher queue auto-run on --session { $session }
 cli-answer-truncated = The answer is longer than this server gives out; this is its beginning.
+cli-turn-reason = The agent says: { $reason }
 cli-turn-failed = The turn failed. The session shows why; the prompt can be run again from there.
 cli-start-failed = The agent could not be started. The prompt still waits in the queue.
 cli-turn-cancelled = The turn was cancelled.
@@ -40,7 +46,7 @@ cli-address-malformed = “{ $address }” is no server address. Write unix:PATH
 cli-address-encrypted = “{ $address }”: encrypted connections are not supported yet. Use ws:// through an ssh tunnel.
 cli-output-failed = The output could not be written: { $reason }.
 
-cli-no-session = There is no session yet.
+cli-no-session = There is no session here yet.
 cli-queue-head = { $count ->
     [0] Nothing waits
     [one] 1 prompt waits
@@ -58,7 +64,12 @@ cli-queue-cleared = { $removed ->
    *[other] { $removed } prompts were removed.
 }
 
+cli-auto-run-on = Auto-run is on.
+cli-auto-run-on-dispatched = Auto-run is on; the first prompt starts now.
+cli-auto-run-off = Auto-run is off. Prompts wait until it is switched on.
+
 cli-stopped = Your server has stopped.
+cli-stop-named = This only stops your own server. Leave out --server and USHER_SERVER; stop another one where it runs.
 cli-stop-none = Your server is not running.
 cli-stop-unnamed = Your server is only just starting. Try again in a moment.
 cli-stop-refused = Your server cannot be told to stop: { $reason }.

@@ -75,9 +75,21 @@ tui-permission-aside = { $key } to answer
 tui-queue-count = queue { $count }
 tui-queue-count-of = queue { $count }/{ $max }
 tui-queue-empty = Nothing waits in the queue.
+tui-removed = Removed “{ $prompt }”. { $key } in the queue brings it back.
+tui-cleared = { $count ->
+    [one] One prompt was removed. { $key } in the queue brings it back.
+   *[other] { $count } prompts were removed. { $key } in the queue brings them back.
+}
+tui-restored = { $count ->
+    [one] One prompt is back in the queue.
+   *[other] { $count } prompts are back in the queue.
+}
+tui-nothing-to-restore = You removed nothing here that could be brought back.
 tui-queue-hidden = { $count } more
 tui-queue-edit = { $key } queue
 tui-queue-resume = { $key }, { $resume } resume
+tui-queue-resume-narrow = { $key } { $resume } resume
+tui-queue-key = { $key }
 tui-queue-stub = This prompt is too long to show here.
 tui-queue-editing = { $sign } { $name } is editing
 tui-queue-files = { $count ->
@@ -112,6 +124,7 @@ tui-no-session-yet = No session is open yet. Your text stays here.
 ## Prompts on their way
 
 tui-not-accepted-text-below = Not accepted: { $reason } Your text is below.
+tui-queue-full-paused = The queue is full ({ $count }) and auto-run is off. { $key }, then { $resume } resumes it; or remove an entry there.
 tui-delivery-waiting = Waiting for a connection; it will be sent once:
 tui-delivery-behind = Waiting behind the one before:
 tui-delivery-sending = Sending:
@@ -154,6 +167,7 @@ tui-hint-sessions = sessions
 tui-hint-help = keys
 tui-hint-chat = back
 tui-hint-remove = remove
+tui-hint-restore = undo
 tui-hint-pause = pause
 tui-hint-resume = resume
 tui-hint-clear = clear
@@ -186,12 +200,19 @@ tui-key-cut-to-line-start = cut to the start of the line
 tui-key-cut-word = cut the word before
 tui-key-cut-word-right = cut the word after
 tui-key-paste = paste what was cut
-tui-key-select = and Down: select
+tui-key-select = select the one above
+tui-key-select-below = select the one below
 tui-key-remove = remove the selected prompt
+tui-key-restore = bring back what you removed last (also Alt+U)
 tui-key-auto-run = auto-run on or off
 tui-key-clear-queue = remove all prompts (asks first)
-tui-key-back = back to the chat
+tui-key-back = back
 tui-key-show-all = show the whole call
+tui-key-allow-once = allow it once
+tui-key-allow-always = always allow this
+tui-key-reject-once = reject it
+tui-key-reject-always = always reject this
+tui-key-other-answer = another answer, by its number
 tui-key-open = open the selected session
 tui-key-new-session = new session in this directory
 tui-key-queue = to the queue and back

@@ -48,7 +48,8 @@ pub fn strace_injecting(what: &str, path: Option<&Path>, log: PathBuf) -> Vec<Os
 /// What a trace says about admissions.
 #[derive(Debug, Default)]
 pub struct Durability {
-    /// Syncs of the write-ahead log that succeeded, from the first admission's bytes on.
+    /// Syncs of the write-ahead log that succeeded, from the first admission's bytes on. (A log
+    /// that begins anew has its header synced before that, once.)
     pub sync_count: usize,
     /// Admission IDs that were answered, in order.
     pub answered: Vec<String>,

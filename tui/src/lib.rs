@@ -7,6 +7,7 @@ pub mod i18n;
 pub mod keymap;
 pub mod paths;
 pub mod runtime;
+pub mod start;
 pub mod terminal;
 pub mod theme;
 pub mod view;

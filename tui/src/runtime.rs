@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
 use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
 use crate::i18n::Localizer;
+use crate::start::current_directory;
 use crate::terminal::{Terminal, restore_on_panic};
 use crate::theme::Theme;
 use crate::view;
@@ -39,7 +40,7 @@ pub struct RunOptions {
     pub server: Server,
     /// The token for it, if it needs one.
     pub token: Option<String>,
-    /// The session to open; None: the newest one, or a new one.
+    /// The session to open; None: the one of the current directory, or a new one.
     pub session: Option<SessionId>,
     /// The language.
     pub localizer: Localizer,
@@ -86,9 +87,8 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         engine: engine_config(options.token),
         id_prefix: Uuid::now_v7().to_string(),
         session: options.session,
-        workspace_dir: std::env::current_dir()
-            .ok()
-            .and_then(|path| path.to_str().map(str::to_owned)),
+        workspace_dir: current_directory(),
+        files: options.server.files(),
         localizer: options.localizer,
         theme: Theme::from_environment(environment),
         clock: Clock { started: (mono_now(), unix_now()), zone: jiff::tz::TimeZone::system() },

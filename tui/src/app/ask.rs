@@ -47,18 +47,42 @@ impl OpenAsk {
 pub(crate) struct Toast {
     /// Localized.
     pub(crate) text: String,
-    /// When it goes; None: when it is no longer true.
-    pub(crate) until: Option<MonoMillis>,
+    /// How long it stays.
+    pub(crate) stays: Stays,
+}
+
+/// How long a notice stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// Until then.
+    Until(MonoMillis),
+    /// Until something else happens.
+    Long,
+    /// The same, but not longer than there is a draft: it speaks of it.
+    WithDraft,
 }
 
 impl Toast {
     /// A notice that goes by itself.
     pub(crate) fn passing(text: String, now: MonoMillis) -> Self {
-        Self { text, until: Some(now.plus(TOAST_MS)) }
+        Self { text, stays: Stays::Until(now.plus(TOAST_MS)) }
     }
 
     /// A notice that stays until something else happens.
     pub(crate) fn lasting(text: String) -> Self {
-        Self { text, until: None }
+        Self { text, stays: Stays::Long }
+    }
+
+    /// A notice about the draft.
+    pub(crate) fn with_draft(text: String) -> Self {
+        Self { text, stays: Stays::WithDraft }
+    }
+
+    /// When it goes by itself.
+    pub(crate) fn until(&self) -> Option<MonoMillis> {
+        match self.stays {
+            Stays::Until(until) => Some(until),
+            Stays::Long | Stays::WithDraft => None,
+        }
     }
 }

@@ -4,15 +4,19 @@ use serde_json::value::RawValue;
 use usher_shared::client::{Call, CallId, CallOutcome, Input, reply};
 use usher_shared::error::WireError;
 use usher_shared::protocol::Request;
-use usher_shared::protocol::session::SessionListParams;
+use usher_shared::protocol::queue::{
+    QueueClearParams, QueueClearReply, QueueRemoveParams, QueueRestoreParams,
+};
+use usher_shared::protocol::session::{Identity, SessionListParams};
 use usher_shared::protocol::task::{TaskCreateParams, TaskListParams};
 use usher_shared::protocol::turn::TurnCancelParams;
 
 use super::ask::Toast;
 use super::state::State;
+use super::undo::Undo;
 
 /// What a call was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The caller's tasks.
     Tasks,
@@ -26,6 +30,17 @@ pub(crate) enum Asked {
     Change,
     /// To answer the agent's question.
     Answer,
+    /// To remove an entry.
+    Remove {
+        /// Whose.
+        identity: Identity,
+        /// What it is called when it is gone.
+        prompt: String,
+    },
+    /// To remove all entries.
+    Clear(Identity),
+    /// To bring back what was removed.
+    Restore(Undo),
 }
 
 impl State {
@@ -62,7 +77,7 @@ impl State {
         match asked {
             Asked::Tasks => {
                 let tasks = reply::<TaskListParams>(payload)?.tasks;
-                self.sessions.set_tasks(tasks);
+                self.tasks_listed(tasks);
             }
             Asked::Sessions => {
                 let sessions = reply::<SessionListParams>(payload)?.sessions;
@@ -79,21 +94,42 @@ impl State {
             }
             Asked::Change => {}
             Asked::Answer => self.permission.answered(),
+            Asked::Remove { identity, prompt } => {
+                let undo_id = reply::<QueueRemoveParams>(payload)?.undo_id;
+                self.removed(Undo { identity, undo_id }, &prompt);
+            }
+            Asked::Clear(identity) => {
+                let QueueClearReply { removed, undo_id, .. } = reply::<QueueClearParams>(payload)?;
+                self.cleared(Undo { identity, undo_id }, removed);
+            }
+            Asked::Restore(_) => {
+                let restored = reply::<QueueRestoreParams>(payload)?.restored;
+                self.restored(restored);
+            }
         }
         Ok(())
     }
 
     fn rejected(&mut self, asked: Asked, error: &WireError) {
+        let is_needed = matches!(asked, Asked::Tasks | Asked::Sessions | Asked::NewTask);
         match asked {
             Asked::NewTask if self.retry_without_directory(error) => return,
             Asked::Answer => self.permission.not_answered(),
-            Asked::Tasks | Asked::Sessions | Asked::NewTask | Asked::StopTurn | Asked::Change => {}
+            Asked::Restore(undo) => self.restore_refused(undo, error),
+            Asked::Tasks
+            | Asked::Sessions
+            | Asked::NewTask
+            | Asked::StopTurn
+            | Asked::Change
+            | Asked::Remove { .. }
+            | Asked::Clear(_) => {}
         }
         let text = self.localizer.error(error);
-        self.toast = Some(match asked {
+        self.toast = Some(if is_needed {
             // Without these there is nothing else to look at.
-            Asked::Tasks | Asked::Sessions | Asked::NewTask => Toast::lasting(text),
-            Asked::StopTurn | Asked::Change | Asked::Answer => Toast::passing(text, self.now),
+            Toast::lasting(text)
+        } else {
+            Toast::passing(text, self.now)
         });
     }
 
@@ -102,7 +138,8 @@ impl State {
             // Asked again when there is a link.
             Asked::Tasks | Asked::Sessions | Asked::NewTask => return,
             Asked::Answer => self.permission.not_answered(),
-            Asked::StopTurn | Asked::Change => {}
+            Asked::Restore(undo) => self.restore_unanswered(undo),
+            Asked::StopTurn | Asked::Change | Asked::Remove { .. } | Asked::Clear(_) => {}
         }
         self.say(match outcome {
             CallOutcome::NotSent => "tui-call-not-sent",

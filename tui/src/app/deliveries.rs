@@ -4,6 +4,7 @@
 //! is refused, beside what was typed since, never over it.
 
 use usher_shared::client::{Delivery, DeliveryState, Input, Submission};
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, MessageId, TurnId};
 use usher_shared::prompt::{PromptText, PromptTextError, is_blank};
 use usher_shared::protocol::queue::QueueAddParams;
@@ -14,6 +15,8 @@ use usher_shared::time::MonoMillis;
 use super::ask::Toast;
 use super::calls::Asked;
 use super::state::State;
+use crate::i18n::Value;
+use crate::keymap::{Command, Context, key_for};
 
 /// A reply that comes sooner is not announced, milliseconds.
 const SENDING_SHOWN_AFTER_MS: u64 = 300;
@@ -95,12 +98,34 @@ impl State {
         let open = self.mirror().map(|mirror| mirror.session().id);
         let is_here = open == Some(delivery.params.session_id);
         if is_here && self.composer.buffer().is_empty() {
-            self.toast = Some(Toast::lasting(self.localizer.text_with(
+            self.toast = Some(Toast::with_draft(self.localizer.text_with(
                 "tui-not-accepted-text-below",
-                &[("reason", self.localizer.error(error).into())],
+                &[("reason", self.refusal_text(error).into())],
             )));
             self.take_back(delivery.admission_id.clone(), &delivery.params.content);
         }
+    }
+
+    /// Returns why a prompt was refused; of a queue that is full because it does not run, also how
+    /// it is resumed.
+    pub(crate) fn refusal_text(&self, error: &WireError) -> String {
+        let queue = self.mirror().map(|mirror| mirror.queue());
+        let Some(queue) = queue.filter(|queue| !queue.auto_run) else {
+            return self.localizer.error(error);
+        };
+        if error.code != ErrorCode::QueueFull {
+            return self.localizer.error(error);
+        }
+        let name = |context, command| -> Value<'static> {
+            let key = key_for(context, command).map(|key| key.to_string());
+            key.unwrap_or_default().into()
+        };
+        let arguments = [
+            ("count", queue.count.into()),
+            ("key", name(Context::Chat, Command::FocusQueue)),
+            ("resume", name(Context::Queue, Command::ToggleAutoRun)),
+        ];
+        self.localizer.text_with("tui-queue-full-paused", &arguments)
     }
 
     fn take_back(&mut self, id: AdmissionId, content: &str) {

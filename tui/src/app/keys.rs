@@ -1,6 +1,8 @@
 //! What a key press does, by where the focus is.
 
 use crossterm::event::{KeyEvent, KeyEventKind};
+use usher_shared::id::TurnId;
+use usher_shared::protocol::session::SessionState;
 use usher_shared::protocol::turn::TurnCancelParams;
 
 use super::ask::Ask;
@@ -97,10 +99,10 @@ impl State {
             Command::FocusQueue => self.focus_queue(),
             Command::FocusPermission => {
                 self.focus = Focus::Chat;
-                self.permission.come_back(self.now);
+                self.permission.come_back();
             }
             Command::OpenSessions => self.open_list(),
-            Command::Help => self.focus = Focus::Help,
+            Command::Help => self.open_help(),
             Command::ListUp => self.step(Step::Up, 1),
             Command::ListDown => self.step(Step::Down, 1),
             Command::Choose => self.choose_session(),
@@ -111,6 +113,7 @@ impl State {
             Command::RemoveEntry => self.remove_selected(),
             Command::ToggleAutoRun => self.toggle_auto_run(),
             Command::ClearQueue => self.ask_to_clear(),
+            Command::Restore => self.restore(),
             Command::Again => self.again(),
             Command::SendAsNew => self.send_as_new(),
             Command::Drop => self.drop_undecided(),
@@ -148,20 +151,31 @@ impl State {
 
     /// One step back; nothing is destroyed.
     fn back(&mut self) {
-        if self.focus != Focus::Chat {
-            self.focus = Focus::Chat;
-            return;
+        match self.focus {
+            Focus::Help => return self.close_help(),
+            Focus::Queue | Focus::Sessions => {
+                self.focus = Focus::Chat;
+                return;
+            }
+            Focus::Chat => {}
         }
         if self.permission.focus(self.now) == CardFocus::Focused {
             return self.permission.step_aside();
         }
-        let turn = self.mirror().and_then(|mirror| mirror.session().turn);
+        let turn = self.stoppable_turn();
         if self.take_back_waiting() {
         } else if let Some(turn) = turn {
-            self.ask(Ask::StopTurn(turn.id));
+            self.ask(Ask::StopTurn(turn));
         } else if self.toast.take().is_none() {
             self.transcript.follow();
         }
+    }
+
+    /// Returns the open turn, unless it is being stopped already.
+    pub(crate) fn stoppable_turn(&self) -> Option<TurnId> {
+        let session = self.mirror()?.session();
+        let turn = session.turn.filter(|_| session.state != SessionState::Cancelling)?;
+        Some(turn.id)
     }
 
     /// Tells whether `command` is the one that asked.

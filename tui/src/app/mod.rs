@@ -25,6 +25,7 @@ mod screen;
 mod sessions;
 mod state;
 mod transcript;
+mod undo;
 mod update;
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl State {
                 (RowKind::Quiet, self.text("tui-delivery-checking"), &[])
             }
             DeliveryState::Rejected(error) => {
-                let reason = [("reason", self.localizer.error(error).into())];
+                let reason = [("reason", self.refusal_text(error).into())];
                 let state = self.text_with("tui-delivery-rejected", &reason);
                 (
                     RowKind::Notice,
@@ -127,6 +127,7 @@ impl State {
         let runs = self.mirror().is_some_and(|mirror| mirror.session().turn.is_some());
         let queues = runs || self.mirror().is_some_and(|mirror| !mirror.queue().auto_run);
         let pauses = self.mirror().is_none_or(|mirror| mirror.queue().auto_run);
+        let waits = self.mirror().is_some_and(|mirror| !mirror.queue().entries.is_empty());
         let has_sessions = self.sessions.list().len() > 1;
         let hint = |context, command, id: &str| {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
@@ -143,7 +144,8 @@ impl State {
                     Command::Submit,
                     if queues { "tui-hint-queue-it" } else { "tui-hint-send" },
                 ),
-                hint(Context::Chat, Command::Back, "tui-hint-stop").filter(|_| runs),
+                hint(Context::Chat, Command::Back, "tui-hint-stop")
+                    .filter(|_| self.stoppable_turn().is_some()),
                 hint(Context::Chat, Command::Help, "tui-hint-help"),
                 hint(Context::Chat, Command::FocusQueue, "tui-hint-queue"),
                 hint(
@@ -154,18 +156,22 @@ impl State {
                 hint(Context::Chat, Command::OpenSessions, "tui-hint-sessions")
                     .filter(|_| has_sessions),
             ],
-            Focus::Queue => vec![
-                hint(Context::Queue, Command::Back, "tui-hint-chat"),
-                hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove"),
-                hint(
-                    Context::Queue,
-                    Command::ToggleAutoRun,
-                    if pauses { "tui-hint-pause" } else { "tui-hint-resume" },
-                ),
-                hint(Context::Queue, Command::ClearQueue, "tui-hint-clear"),
-                hint(Context::Queue, Command::ListUp, "tui-hint-select"),
-                hint(Context::Queue, Command::Help, "tui-hint-help"),
-            ],
+            Focus::Queue => {
+                let pause = hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-pause");
+                let resume = hint(Context::Queue, Command::ToggleAutoRun, "tui-hint-resume");
+                vec![
+                    hint(Context::Queue, Command::Back, "tui-hint-chat"),
+                    // Nothing happens here until it is resumed.
+                    resume.filter(|_| !pauses),
+                    hint(Context::Queue, Command::Restore, "tui-hint-restore")
+                        .filter(|_| self.can_restore()),
+                    hint(Context::Queue, Command::RemoveEntry, "tui-hint-remove").filter(|_| waits),
+                    pause.filter(|_| pauses),
+                    hint(Context::Queue, Command::ClearQueue, "tui-hint-clear").filter(|_| waits),
+                    hint(Context::Queue, Command::ListUp, "tui-hint-select").filter(|_| waits),
+                    hint(Context::Queue, Command::Help, "tui-hint-help"),
+                ]
+            }
             Focus::Sessions => vec![
                 hint(Context::Sessions, Command::Choose, "tui-hint-open"),
                 hint(Context::Sessions, Command::Back, "tui-hint-chat"),
@@ -174,7 +180,8 @@ impl State {
             ],
             Focus::Help => vec![
                 hint(Context::Help, Command::Back, "tui-hint-chat"),
-                hint(Context::Help, Command::PageDown, "tui-hint-more"),
+                hint(Context::Help, Command::PageDown, "tui-hint-more")
+                    .filter(|_| self.has_more_help()),
             ],
         };
         hints.into_iter().flatten().collect()

@@ -1,7 +1,8 @@
 //! The agent's open question.
 //!
-//! Its card appears by itself but takes keys only after half a second in which nothing was typed,
-//! so that a prompt being written can never answer it. Enter never answers.
+//! Its card appears by itself but then takes keys only after half a second in which nothing was
+//! typed, so that a prompt being written can never answer it. Whoever goes to it by hand can answer
+//! at once. Enter never answers.
 
 use usher_shared::id::PermissionId;
 use usher_shared::protocol::session::{
@@ -29,9 +30,28 @@ pub(crate) struct Card {
 #[derive(Clone, Copy, Debug)]
 struct Question {
     id: PermissionId,
-    quiet_since: MonoMillis,
+    guard: Guard,
     wish: Wish,
     detail: Detail,
+}
+
+/// What keeps keys that were meant for the draft from answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// It took the focus by itself, or something was typed since: quiet since then.
+    QuietSince(MonoMillis),
+    /// Its person came to it: the next key is meant for it.
+    None,
+}
+
+impl Guard {
+    /// When it falls.
+    fn falls_at(self) -> Option<MonoMillis> {
+        match self {
+            Self::QuietSince(since) => Some(since.plus(GUARD_MS)),
+            Self::None => None,
+        }
+    }
 }
 
 /// What the person did with the card.
@@ -79,7 +99,7 @@ impl Card {
         }
         self.question = current.map(|id| Question {
             id,
-            quiet_since: now,
+            guard: Guard::QuietSince(now),
             wish: Wish::Open,
             detail: Detail::Start,
         });
@@ -93,8 +113,10 @@ impl Card {
             Some(question) => match question.wish {
                 Wish::Answered => CardFocus::Answered,
                 Wish::Aside => CardFocus::Aside,
-                Wish::Open if now.since(question.quiet_since) < GUARD_MS => CardFocus::Guarded,
-                Wish::Open => CardFocus::Focused,
+                Wish::Open => match question.guard.falls_at() {
+                    Some(falls_at) if now < falls_at => CardFocus::Guarded,
+                    Some(_) | None => CardFocus::Focused,
+                },
             },
         }
     }
@@ -102,13 +124,13 @@ impl Card {
     /// When it begins to take keys.
     pub(crate) fn deadline(&self, now: MonoMillis) -> Option<MonoMillis> {
         let question = self.question?;
-        (self.focus(now) == CardFocus::Guarded).then(|| question.quiet_since.plus(GUARD_MS))
+        question.guard.falls_at().filter(|_| self.focus(now) == CardFocus::Guarded)
     }
 
     /// Something was typed while it did not take keys.
     pub(crate) fn typed(&mut self, now: MonoMillis) {
         if let Some(question) = &mut self.question {
-            question.quiet_since = now;
+            question.guard = Guard::QuietSince(now);
         }
     }
 
@@ -129,10 +151,14 @@ impl Card {
         self.set_wish(Wish::Aside);
     }
 
-    /// Takes keys again, after the same guard.
-    pub(crate) fn come_back(&mut self, now: MonoMillis) {
-        self.set_wish(Wish::Open);
-        self.typed(now);
+    /// Takes keys again, at once: its person asked for it.
+    pub(crate) fn come_back(&mut self) {
+        if let Some(question) = &mut self.question
+            && question.wish != Wish::Answered
+        {
+            question.wish = Wish::Open;
+            question.guard = Guard::None;
+        }
     }
 
     /// The server has the answer; its news of it closes the card.
@@ -168,6 +194,15 @@ fn keys(options: &[PermissionOption]) -> Vec<(Key, &PermissionOption)> {
         })
         .collect()
 }
+
+/// The keys that answer, as the list of keys shows them, and the name of each text.
+pub(crate) const ANSWER_KEYS: &[(&str, &str)] = &[
+    ("a", "tui-key-allow-once"),
+    ("A", "tui-key-allow-always"),
+    ("r", "tui-key-reject-once"),
+    ("R", "tui-key-reject-always"),
+    ("2-9", "tui-key-other-answer"),
+];
 
 fn letter(kind: PermissionKind) -> char {
     match kind {
@@ -265,6 +300,18 @@ mod tests {
 
     fn option(kind: PermissionKind, name: &str) -> PermissionOption {
         PermissionOption { option_id: name.to_owned(), name: name.to_owned(), kind }
+    }
+
+    #[test]
+    fn the_list_of_keys_names_those_that_answer() {
+        let kinds = [
+            PermissionKind::AllowOnce,
+            PermissionKind::AllowAlways,
+            PermissionKind::RejectOnce,
+            PermissionKind::RejectAlways,
+        ];
+        let listed: Vec<_> = ANSWER_KEYS.iter().map(|(key, _)| (*key).to_owned()).take(4).collect();
+        assert_eq!(listed, kinds.map(|kind| letter(kind).to_string()));
     }
 
     #[test]

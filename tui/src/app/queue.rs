@@ -73,10 +73,14 @@ impl State {
     }
 
     pub(crate) fn remove_selected(&mut self) {
-        let identity = self.mirror().map(|mirror| mirror.session().identity());
-        if let (Some(identity), Some(entry_id)) = (identity, self.queue.selected()) {
-            let request = QueueRemoveParams { identity, entry_id };
-            self.call(Asked::Change, &request);
+        let Some(mirror) = self.mirror() else { return };
+        let identity = mirror.session().identity();
+        let selected = self.queue.selected();
+        let entries = &mirror.queue().entries;
+        if let Some(entry) = entries.iter().find(|entry| Some(entry.id()) == selected) {
+            let request = QueueRemoveParams { identity, entry_id: entry.id() };
+            let prompt = self.name_of(entry);
+            self.call(Asked::Remove { identity, prompt }, &request);
         }
     }
 
@@ -108,11 +112,9 @@ impl State {
             return;
         };
         if let Some(mirror) = self.mirror() {
-            let request = QueueClearParams {
-                identity: mirror.session().identity(),
-                expected_queue_revision: Some(revision),
-            };
-            self.call(Asked::Change, &request);
+            let identity = mirror.session().identity();
+            let request = QueueClearParams { identity, expected_queue_revision: Some(revision) };
+            self.call(Asked::Clear(identity), &request);
         }
     }
 }

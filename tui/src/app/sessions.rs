@@ -10,6 +10,7 @@ use super::ask::Toast;
 use super::calls::Asked;
 use super::queue::Step;
 use super::state::{Focus, State};
+use crate::start::{Files, meant_session};
 
 /// The caller's sessions, and what is still to be done at the start.
 #[derive(Debug)]
@@ -17,7 +18,8 @@ pub(crate) struct Sessions {
     start: Start,
     list_state: ListState,
     workspace_dir: Option<String>,
-    tasks: Vec<Task>,
+    files: Files,
+    tasks: Option<Vec<Task>>,
     list: Vec<Session>,
     selected: Option<SessionId>,
 }
@@ -36,8 +38,8 @@ enum ListState {
 enum Start {
     /// Open this one.
     Open(SessionId),
-    /// Open the newest one, or a new one if there is none.
-    Newest,
+    /// Open the one that is meant, or a new one if there is none.
+    Meant,
     /// Make a new one; the same request id for every attempt.
     Create { request_id: String, workspace_dir: Option<String> },
     /// Nothing: one is open, or its person chooses.
@@ -45,18 +47,23 @@ enum Start {
 }
 
 impl Sessions {
-    pub(crate) fn new(session: Option<SessionId>, workspace_dir: Option<String>) -> Self {
+    pub(crate) fn new(
+        session: Option<SessionId>,
+        workspace_dir: Option<String>,
+        files: Files,
+    ) -> Self {
         Self {
-            start: session.map_or(Start::Newest, Start::Open),
+            start: session.map_or(Start::Meant, Start::Open),
             list_state: ListState::Wanted,
             workspace_dir,
-            tasks: Vec::new(),
+            files,
+            tasks: None,
             list: Vec::new(),
             selected: None,
         }
     }
 
-    /// Returns the sessions, newest first.
+    /// Returns the sessions, the one that was used last first.
     pub(crate) fn list(&self) -> &[Session] {
         &self.list
     }
@@ -76,7 +83,7 @@ impl Sessions {
 
     /// Returns a task, if it is known.
     pub(crate) fn task(&self, id: TaskId) -> Option<&Task> {
-        self.tasks.iter().find(|task| task.id == id)
+        self.tasks.iter().flatten().find(|task| task.id == id)
     }
 
     /// Tells whether another session has the same title.
@@ -94,15 +101,17 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn set_tasks(&mut self, tasks: Vec<Task>) {
-        self.tasks = tasks;
+    fn set_tasks(&mut self, tasks: Vec<Task>) {
+        self.tasks = Some(tasks);
     }
 
     /// Takes what is known of one task now.
     pub(crate) fn task_changed(&mut self, task: Task) {
-        match self.tasks.iter_mut().find(|known| known.id == task.id) {
+        // Before the list came it will hold this one too.
+        let Some(tasks) = &mut self.tasks else { return };
+        match tasks.iter_mut().find(|known| known.id == task.id) {
             Some(known) => *known = task,
-            None => self.tasks.insert(0, task),
+            None => tasks.insert(0, task),
         }
     }
 
@@ -117,7 +126,7 @@ impl Sessions {
     /// Tells whether the server still has to be asked for something.
     pub(crate) fn is_wanting(&self) -> bool {
         match self.start {
-            Start::Newest | Start::Create { .. } => true,
+            Start::Meant | Start::Create { .. } => true,
             Start::Open(_) | Start::Done => self.list_state == ListState::Wanted,
         }
     }
@@ -127,6 +136,18 @@ impl Sessions {
         self.list = list;
         let selected = self.selected.filter(|id| self.index_of(*id).is_some());
         self.selected = selected.or(self.list.first().map(|session| session.id));
+    }
+
+    /// Returns what is to be opened at the start, once both lists are there. Inner None: there is
+    /// none yet.
+    fn meant(&self) -> Option<Option<SessionId>> {
+        let (Start::Meant, ListState::Known, Some(tasks)) =
+            (&self.start, self.list_state, &self.tasks)
+        else {
+            return None;
+        };
+        let directory = self.files.seen(self.workspace_dir.as_deref());
+        Some(meant_session(&self.list, tasks, directory).map(|session| session.id))
     }
 
     fn index_of(&self, id: SessionId) -> Option<usize> {
@@ -159,14 +180,20 @@ impl State {
     /// The list of sessions came.
     pub(crate) fn listed(&mut self, sessions: Vec<Session>) {
         self.sessions.set_list(sessions);
-        if self.sessions.start == Start::Newest {
-            match self.sessions.list.first() {
-                Some(newest) => {
-                    let id = newest.id;
-                    self.open_session(id);
-                }
-                None => self.new_session(),
-            }
+        self.open_meant();
+    }
+
+    /// The list of tasks came.
+    pub(crate) fn tasks_listed(&mut self, tasks: Vec<Task>) {
+        self.sessions.set_tasks(tasks);
+        self.open_meant();
+    }
+
+    fn open_meant(&mut self) {
+        match self.sessions.meant() {
+            Some(Some(id)) => self.open_session(id),
+            Some(None) => self.new_session(),
+            None => {}
         }
     }
 
@@ -213,7 +240,7 @@ impl State {
                 self.create_if_wanted();
                 true
             }
-            Start::Create { .. } | Start::Open(_) | Start::Newest | Start::Done => false,
+            Start::Create { .. } | Start::Open(_) | Start::Meant | Start::Done => false,
         }
     }
 

@@ -7,7 +7,7 @@ use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Mirror};
 use usher_shared::id::{AdmissionId, SessionId};
 use usher_shared::time::{MonoMillis, UnixMillis};
 
-use super::ask::{Ask, OpenAsk, Toast};
+use super::ask::{Ask, OpenAsk, Stays, Toast};
 use super::calls::Asked;
 use super::composer::Composer;
 use super::help::Help;
@@ -16,7 +16,9 @@ use super::permission::Card;
 use super::queue::QueuePanel;
 use super::sessions::Sessions;
 use super::transcript::Transcript;
+use super::undo::Undos;
 use crate::i18n::{Localizer, Value};
+use crate::start::Files;
 use crate::theme::Theme;
 use crate::view::clean::Clean;
 
@@ -26,10 +28,12 @@ pub struct Options {
     pub engine: EngineConfig,
     /// Unique over all clients; what is minted here begins with it.
     pub id_prefix: String,
-    /// The session to open; None: the newest one, or a new one.
+    /// The session to open; None: the one of the directory, or a new one.
     pub session: Option<SessionId>,
     /// The directory of a new task.
     pub workspace_dir: Option<String>,
+    /// Whether the server sees that directory.
+    pub files: Files,
     /// The language.
     pub localizer: Localizer,
     /// The look.
@@ -80,6 +84,7 @@ pub struct State {
     /// The drafts of the other sessions.
     pub(crate) put_away: BTreeMap<SessionId, Composer>,
     pub(crate) queue: QueuePanel,
+    pub(crate) undos: Undos,
     pub(crate) transcript: Transcript,
     pub(crate) permission: Card,
     pub(crate) sessions: Sessions,
@@ -109,9 +114,10 @@ impl State {
             composer_of: None,
             put_away: BTreeMap::new(),
             queue: QueuePanel::default(),
+            undos: Undos::default(),
             transcript: Transcript::default(),
             permission: Card::default(),
-            sessions: Sessions::new(options.session, options.workspace_dir),
+            sessions: Sessions::new(options.session, options.workspace_dir, options.files),
             help: Help::default(),
             ask: None,
             toast: None,
@@ -128,7 +134,7 @@ impl State {
             self.engine.next_deadline(),
             self.composer.deadline(),
             self.ask.map(|ask| ask.until),
-            self.toast.as_ref().and_then(|toast| toast.until),
+            self.toast.as_ref().and_then(Toast::until),
             self.permission.deadline(self.now),
             self.sending_shown_at(),
             self.next_second_of_turn(),
@@ -181,6 +187,13 @@ impl State {
 
     pub(crate) fn say(&mut self, id: &str) {
         self.toast = Some(Toast::passing(self.localizer.text(id), self.now));
+    }
+
+    /// A notice about the draft goes with it.
+    pub(crate) fn drop_notice_of_no_draft(&mut self) {
+        if self.composer.buffer().is_empty() {
+            self.toast.take_if(|toast| toast.stays == Stays::WithDraft);
+        }
     }
 
     pub(crate) fn ask(&mut self, ask: Ask) {

@@ -3,6 +3,7 @@
 use usher_shared::client::Input;
 use usher_shared::time::MonoMillis;
 
+use super::ask::Toast;
 use super::message::{Effect, Message};
 use super::state::State;
 
@@ -23,6 +24,7 @@ pub fn update(state: &mut State, message: Message, now: MonoMillis) -> Vec<Effec
         Message::Tick => tick(state),
     }
     state.pump();
+    state.drop_notice_of_no_draft();
     std::mem::take(&mut state.effects)
 }
 
@@ -35,7 +37,7 @@ fn tick(state: &mut State) {
     if due(state.ask.map(|ask| ask.until)) {
         state.ask = None;
     }
-    if due(state.toast.as_ref().and_then(|toast| toast.until)) {
+    if due(state.toast.as_ref().and_then(Toast::until)) {
         state.toast = None;
     }
     if due(state.engine.next_deadline()) {

@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::i18n::Localizer;
 use crate::paths::Paths;
@@ -53,7 +53,7 @@ pub(super) struct SendArgs {
     pub(super) wait: bool,
     #[arg(long)]
     pub(super) json: bool,
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(value_name = "TEXT")]
     pub(super) text: String,
 }
 
@@ -61,6 +61,22 @@ pub(super) struct SendArgs {
 pub(super) enum QueueCommand {
     List(QueueArgs),
     Clear(QueueArgs),
+    AutoRun(AutoRunArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AutoRunArgs {
+    #[arg(value_name = "on|off", hide_possible_values = true)]
+    pub(super) state: AutoRunState,
+    #[command(flatten)]
+    pub(super) queue: QueueArgs,
+}
+
+/// Whether the next turn is to start by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AutoRunState {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +109,10 @@ const HELP: &[(&[&str], Option<&str>, &str)] = &[
     (&["queue", "clear"], None, "cli-help-queue-clear"),
     (&["queue", "clear"], Some("session"), "cli-help-session"),
     (&["queue", "clear"], Some("json"), "cli-help-json"),
+    (&["queue", "auto-run"], None, "cli-help-queue-auto-run"),
+    (&["queue", "auto-run"], Some("state"), "cli-help-queue-auto-run-state"),
+    (&["queue", "auto-run"], Some("session"), "cli-help-session"),
+    (&["queue", "auto-run"], Some("json"), "cli-help-json"),
 ];
 
 /// Returns the command line's definition in the user's language, with the user's paths as
@@ -177,11 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_may_look_like_a_flag_or_be_standard_input() {
+    fn a_prompt_may_be_standard_input_or_look_like_a_flag_after_two_dashes() {
         for (line, expected) in [
             ("usher send -", "-"),
-            ("usher send -x", "-x"),
             ("usher send --wait --json hi", "hi"),
+            ("usher send -- -x", "-x"),
             ("usher send -- --wait", "--wait"),
         ] {
             let Some(Command::Send(send)) = parse(line).unwrap().command else {
@@ -192,8 +212,42 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_flag_is_never_a_prompt_and_is_named() {
+        for (line, flag) in [
+            ("usher send --bogus", "--bogus"),
+            ("usher send -x", "-x"),
+            ("usher send hi --wiat", "--wiat"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(flag), "{error}");
+        }
+    }
+
+    #[test]
+    fn auto_run_is_switched_to_what_is_said() {
+        for (line, expected) in [
+            ("usher queue auto-run on --json", AutoRunState::On),
+            ("usher queue auto-run off", AutoRunState::Off),
+        ] {
+            let Some(Command::Queue(QueueCommand::AutoRun(args))) = parse(line).unwrap().command
+            else {
+                panic!("{line} is auto-run");
+            };
+            assert_eq!(args.state, expected);
+        }
+    }
+
+    #[test]
     fn nonsense_is_a_usage_error() {
-        for line in ["usher send", "usher nope", "usher queue", "usher send a b"] {
+        for line in [
+            "usher send",
+            "usher nope",
+            "usher queue",
+            "usher send a b",
+            "usher queue auto-run",
+            "usher queue auto-run maybe",
+        ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }

@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 use usher_shared::client::{Call, CallId, CallOutcome, Event, Input, LinkState, reply};
-use usher_shared::error::WireError;
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::NAME_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::session::{Session, SessionGetParams, SessionListParams};
-use usher_shared::protocol::task::TaskCreateParams;
+use usher_shared::protocol::task::{TaskCreateParams, TaskListParams};
 use usher_shared::protocol::turn::TurnEnded;
 use uuid::Uuid;
 
 use super::exit::Exit;
 use super::output::Output;
-use crate::driver::{Driver, OwnServerError, Server, ServerAddress, engine_config, ensure_server};
+use crate::driver::{Driver, OwnServerError, Server, engine_config, ensure_server};
 use crate::i18n::Value;
+use crate::start::{Files, current_directory, meant_session};
 use crate::view::clean::Clean;
 
 /// How long a command tries to reach its server before it says that there is none.
@@ -40,6 +41,8 @@ pub(super) enum Problem {
     Unwelcome(WireError),
     /// The server refused a request.
     Rejected(WireError),
+    /// There is no session of this name.
+    UnknownSession(String),
     /// The link was lost before the answer to a request.
     Lost,
 }
@@ -52,12 +55,18 @@ impl Problem {
         exit
     }
 
-    fn text(&self, output: &Output) -> (String, Exit) {
+    /// Returns what people read about it, and how the command ends.
+    pub(super) fn text(&self, output: &Output) -> (String, Exit) {
         match self {
             Self::Own(error) => (own_server_text(error, output), Exit::NoServer),
             Self::NoServer => (output.text("cli-no-server", &[]), Exit::NoServer),
             Self::Unwelcome(error) => (output.localizer.error(error), Exit::NoServer),
             Self::Rejected(error) => (output.localizer.error(error), Exit::Rejected),
+            Self::UnknownSession(name) => {
+                let name = Clean::line(name);
+                let name = [("session", Value::from(name.as_str()))];
+                (output.text("cli-unknown-session", &name), Exit::Rejected)
+            }
             Self::Lost => (output.text("cli-link-lost", &[]), Exit::NoServer),
         }
     }
@@ -91,8 +100,7 @@ pub(super) struct Client {
     /// Counts the events that may change what a look at the mirror shows: one that comes while a
     /// call is awaited must not be slept through.
     pub(super) news: u64,
-    /// Whether the server sees the same files.
-    shares_files: bool,
+    files: Files,
     calls: u64,
 }
 
@@ -110,13 +118,13 @@ impl Client {
         server: Server,
         token: Option<String>,
     ) -> Result<Self, Problem> {
-        let shares_files = matches!(server, Server::Own(_) | Server::Named(ServerAddress::Unix(_)));
+        let files = server.files();
         let mut client = Self {
             driver: Driver::start(server, engine_config(token)),
             turns_ended: Vec::new(),
             session_refused: None,
             news: 0,
-            shares_files,
+            files,
             calls: 0,
         };
         client.wait_online(Instant::now() + CONNECT_PATIENCE).await?;
@@ -198,7 +206,8 @@ impl Client {
         }
     }
 
-    /// Finds the session that is meant: the named one, else the newest one.
+    /// Finds the session that is meant: the named one, else that of the current
+    /// directory.
     pub(super) async fn find_session(
         &mut self,
         wanted: Option<&str>,
@@ -206,12 +215,19 @@ impl Client {
         match wanted {
             Some(id) => {
                 let session_id = SessionId::parse_or_nil(id);
-                let found = self.ask(&SessionGetParams { session_id }).await?;
-                Ok(Some(found.session))
+                match self.ask(&SessionGetParams { session_id }).await {
+                    Ok(found) => Ok(Some(found.session)),
+                    Err(Problem::Rejected(error)) if error.code == ErrorCode::NotFound => {
+                        Err(Problem::UnknownSession(id.to_owned()))
+                    }
+                    Err(problem) => Err(problem),
+                }
             }
             None => {
-                let listed = self.ask(&SessionListParams { task_id: None }).await?;
-                Ok(listed.sessions.into_iter().next())
+                let tasks = self.ask(&TaskListParams::default()).await?.tasks;
+                let sessions = self.ask(&SessionListParams { task_id: None }).await?.sessions;
+                let directory = self.files.seen(current_directory());
+                Ok(meant_session(&sessions, &tasks, directory.as_deref()).cloned())
             }
         }
     }
@@ -224,13 +240,12 @@ impl Client {
         if let Some(session) = self.find_session(wanted).await? {
             return Ok(session);
         }
-        let directory = std::env::current_dir().ok();
-        let directory = directory.as_deref().and_then(|path| path.to_str());
-        let name = directory.and_then(|path| path.rsplit('/').next());
+        let directory = current_directory();
+        let name = directory.as_deref().and_then(|path| path.rsplit('/').next());
         let title = name.filter(|name| !name.is_empty()).unwrap_or("usher");
         let request = TaskCreateParams {
             title: cut_at_char(title, NAME_BYTES_MAX).to_owned(),
-            workspace_dir: directory.filter(|_| self.shares_files).map(str::to_owned),
+            workspace_dir: self.files.seen(directory.clone()),
             client_request_id: Some(Uuid::new_v4().to_string()),
             ..TaskCreateParams::default()
         };

@@ -1,4 +1,4 @@
-//! Follows a prompt until its turn is over, and reads the answer from the transcript.
+//! Follows a prompt until its turn is over.
 //!
 //! Events only say when to look: what happened is read from the mirror, and the end from the
 //! server's own record, so that a reconnect in between or a turn that was over long ago make no
@@ -7,91 +7,18 @@
 use tokio::time::Instant;
 use usher_shared::client::{Freshness, Input, LinkState, Mirror};
 use usher_shared::counter::MessageSeq;
-use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, SessionId, TurnId};
-use usher_shared::limits::{PAGE_MESSAGES_MAX, READ_BYTES_MAX};
+use usher_shared::limits::PAGE_MESSAGES_MAX;
 use usher_shared::protocol::queue::{QueueGetParams, QueueStatus, StatusEntry};
 use usher_shared::protocol::session::{Identity, SessionGetParams};
-use usher_shared::protocol::transcript::{
-    Message, Notice, Role, TranscriptPageParams, TranscriptReadParams,
-};
-use usher_shared::protocol::turn::{TurnEnded, TurnOutcome, TurnReason};
+use usher_shared::protocol::transcript::{Message, Notice, Role, TranscriptPageParams};
+use usher_shared::protocol::turn::{TurnEnded, TurnReason};
 
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
-use super::exit::Exit;
+use super::ending::{Ending, Failure, read_ending};
 use super::interrupt::Interrupt;
 use super::output::Output;
-
-/// How a followed prompt ended.
-#[derive(Debug)]
-pub(super) struct Ending {
-    /// None: answered.
-    pub(super) failure: Option<Failure>,
-    /// What the agent said.
-    pub(super) answer: Answer,
-}
-
-/// The text of an answer.
-#[derive(Debug, Default)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    /// The server has more of it and does not give it out.
-    pub(super) truncated: bool,
-}
-
-/// Why a prompt was not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The turn did not end well.
-    Turn(Notice),
-    /// Somebody removed the prompt before it ran.
-    Removed,
-    /// The server stayed away.
-    NoServer,
-    /// The server will not say how it went.
-    Refused(ErrorCode),
-}
-
-impl Failure {
-    /// The `code` of the JSON output.
-    pub(super) const fn code(self) -> &'static str {
-        match self {
-            Self::Turn(Notice::TurnFailed) => "turn_failed",
-            Self::Turn(Notice::StartFailed) => "start_failed",
-            Self::Turn(Notice::TurnCancelled) => "turn_cancelled",
-            Self::Turn(Notice::TurnInterrupted) => "turn_interrupted",
-            Self::Turn(Notice::TurnUncertain) => "turn_uncertain",
-            Self::Turn(Notice::TurnRefused) => "turn_refused",
-            Self::Turn(Notice::TurnCutShort) => "turn_cut_short",
-            Self::Removed => "entry_not_found",
-            Self::NoServer => "no_server",
-            Self::Refused(code) => code.as_str(),
-        }
-    }
-
-    /// What people read about it.
-    pub(super) fn text(self, output: &Output) -> String {
-        let id = match self {
-            Self::Turn(Notice::TurnFailed | Notice::TurnCutShort) => "cli-turn-failed",
-            Self::Turn(Notice::StartFailed) => "cli-start-failed",
-            Self::Turn(Notice::TurnCancelled) => "cli-turn-cancelled",
-            Self::Turn(Notice::TurnInterrupted) => "cli-turn-interrupted",
-            Self::Turn(Notice::TurnUncertain) => "cli-turn-uncertain",
-            Self::Turn(Notice::TurnRefused) => "cli-turn-refused",
-            Self::Removed => "cli-entry-removed",
-            Self::NoServer => "cli-no-server",
-            Self::Refused(code) => return output.localizer.error(&WireError::new(code, "")),
-        };
-        output.text(id, &[])
-    }
-
-    pub(super) const fn exit(self) -> Exit {
-        match self {
-            Self::Turn(_) | Self::Removed | Self::Refused(_) => Exit::TurnFailed,
-            Self::NoServer => Exit::NoServer,
-        }
-    }
-}
+use crate::i18n::Value;
 
 /// Where a prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +55,7 @@ pub(super) async fn follow(
     let mut told = false;
     loop {
         if let Some(failure) = out_of_reach(client, &mut offline_since) {
-            return Some(without_answer(failure));
+            return Some(Ending::without_answer(failure));
         }
         let news = client.news;
         let looked = tokio::select! {
@@ -139,14 +66,20 @@ pub(super) async fn follow(
             Ok(Next::Over(ending)) => return Some(ending),
             Ok(Next::WaitParked) if !told => {
                 told = true;
-                output.problem(&output.text("cli-wait-parked", &[]));
+                let session = [("session", Value::from(session_id.to_string()))];
+                output.problem(&output.text("cli-wait-parked", &session));
             }
             Ok(Next::Wait | Next::WaitParked) | Err(Problem::Lost) => {}
             Err(Problem::Rejected(error)) => {
-                return Some(without_answer(Failure::Refused(error.code)));
+                return Some(Ending::without_answer(Failure::Refused(error.code)));
             }
-            Err(Problem::Own(_) | Problem::NoServer | Problem::Unwelcome(_)) => {
-                return Some(without_answer(Failure::NoServer));
+            Err(
+                Problem::Own(_)
+                | Problem::NoServer
+                | Problem::Unwelcome(_)
+                | Problem::UnknownSession(_),
+            ) => {
+                return Some(Ending::without_answer(Failure::NoServer));
             }
         }
         if client.news != news {
@@ -179,10 +112,6 @@ fn out_of_reach(client: &Client, offline_since: &mut Option<Instant>) -> Option<
     }
 }
 
-fn without_answer(failure: Failure) -> Ending {
-    Ending { failure: Some(failure), answer: Answer::default() }
-}
-
 async fn look(
     client: &mut Client,
     session_id: SessionId,
@@ -200,9 +129,12 @@ async fn look(
                 return Ok(Next::Wait);
             }
             let start_failed = |turn: &TurnEnded| turn.reason == Some(TurnReason::StartFailed);
-            if at_head && client.turns_ended.iter().any(start_failed) {
+            let failed = client.turns_ended.iter().rfind(|turn| start_failed(turn));
+            if let Some(turn) = failed.filter(|_| at_head) {
                 let failure = Failure::Turn(Notice::StartFailed);
-                return Ok(Next::Over(without_answer(failure)));
+                let reason_text = turn.text.clone();
+                let ending = Ending { reason_text, ..Ending::without_answer(failure) };
+                return Ok(Next::Over(ending));
             }
             Ok(Next::WaitParked)
         }
@@ -284,94 +216,5 @@ async fn find_out_of_sight(
     if page.has_more || page.messages.iter().any(carries) {
         return Ok(Next::Wait);
     }
-    Ok(Next::Over(without_answer(Failure::Removed)))
-}
-
-/// Reads what a turn that is over left in the transcript.
-async fn read_ending(
-    client: &mut Client,
-    session_id: SessionId,
-    turn_id: TurnId,
-    prompt_seq: MessageSeq,
-    ended: Option<&TurnEnded>,
-) -> Result<Ending, Problem> {
-    let mut failure = ended.and_then(failure_of);
-    let mut answer = Answer::default();
-    let mut after_seq = prompt_seq;
-    loop {
-        let page = TranscriptPageParams {
-            session_id,
-            before_seq: None,
-            after_seq: Some(after_seq),
-            limit: Some(PAGE_MESSAGES_MAX),
-        };
-        let page = client.ask(&page).await?;
-        let ours = page.messages.iter().filter(|m| m.turn_id == Some(turn_id));
-        for message in ours {
-            match message.role {
-                Role::Agent => {
-                    let whole = whole_content(client, message).await?;
-                    if !answer.text.is_empty() && !whole.text.is_empty() {
-                        answer.text.push_str("\n\n");
-                    }
-                    answer.text.push_str(&whole.text);
-                    answer.truncated |= whole.truncated;
-                }
-                Role::System if ended.is_none() => {
-                    failure = failure.or(message.metadata.notice.and_then(failure_in));
-                }
-                Role::System | Role::User | Role::Thought | Role::Tool | Role::Plan => {}
-            }
-        }
-        match page.messages.last() {
-            Some(last) if page.has_more && last.turn_id == Some(turn_id) => after_seq = last.seq,
-            Some(_) | None => return Ok(Ending { failure, answer }),
-        }
-    }
-}
-
-async fn whole_content(client: &mut Client, message: &Message) -> Result<Answer, Problem> {
-    let mut whole = Answer { text: message.content.clone(), truncated: message.content_truncated };
-    while whole.truncated {
-        let read = TranscriptReadParams {
-            session_id: message.session_id,
-            message_id: message.id,
-            offset: whole.text.len() as u64,
-            length: READ_BYTES_MAX,
-        };
-        let read = match client.ask(&read).await {
-            Ok(read) => read,
-            // A server without this action: what there is is better than nothing.
-            Err(Problem::Rejected(_)) => return Ok(whole),
-            Err(problem) => return Err(problem),
-        };
-        whole.text.push_str(&read.text);
-        whole.truncated = !read.eof && !read.text.is_empty();
-    }
-    Ok(whole)
-}
-
-fn failure_of(ended: &TurnEnded) -> Option<Failure> {
-    let notice = match (ended.outcome, ended.reason) {
-        (TurnOutcome::Completed, Some(TurnReason::Refused)) => Notice::TurnRefused,
-        (TurnOutcome::Completed, _) => return None,
-        (TurnOutcome::Cancelled, _) => Notice::TurnCancelled,
-        (TurnOutcome::Failed, Some(TurnReason::StartFailed)) => Notice::StartFailed,
-        (TurnOutcome::Failed, _) => Notice::TurnFailed,
-        (TurnOutcome::Interrupted, _) => Notice::TurnInterrupted,
-        (TurnOutcome::Uncertain, _) => Notice::TurnUncertain,
-    };
-    Some(Failure::Turn(notice))
-}
-
-const fn failure_in(notice: Notice) -> Option<Failure> {
-    match notice {
-        Notice::TurnCutShort => None,
-        Notice::TurnFailed
-        | Notice::StartFailed
-        | Notice::TurnCancelled
-        | Notice::TurnInterrupted
-        | Notice::TurnUncertain
-        | Notice::TurnRefused => Some(Failure::Turn(notice)),
-    }
+    Ok(Next::Over(Ending::without_answer(Failure::Removed)))
 }

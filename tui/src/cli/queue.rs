@@ -1,11 +1,13 @@
-//! `usher queue list` and `usher queue clear`.
+//! `usher queue list`, `usher queue clear` and `usher queue auto-run`.
 
 use serde::Serialize;
 use usher_shared::id::{SessionId, TaskId, UndoId};
-use usher_shared::protocol::queue::{QueueClearParams, QueueGetParams, QueueStatus, StatusEntry};
+use usher_shared::protocol::queue::{
+    AutoRunSetParams, QueueClearParams, QueueGetParams, QueueStatus, StatusEntry,
+};
 use usher_shared::protocol::session::Session;
 
-use super::args::QueueArgs;
+use super::args::{AutoRunArgs, AutoRunState, QueueArgs};
 use super::client::{Client, Problem};
 use super::exit::Exit;
 use super::output::{Format, Output, OutputError};
@@ -114,6 +116,66 @@ fn tell(cleared: Option<&Cleared>, output: &Output) -> Result<(), OutputError> {
         (Format::Text, Some(cleared)) => {
             let removed = [("removed", Value::from(cleared.removed))];
             output.line(&output.text("cli-queue-cleared", &removed))
+        }
+    }
+}
+
+/// What `usher queue auto-run --json` prints.
+#[derive(Debug, Serialize)]
+struct Switched {
+    session_id: SessionId,
+    task_id: TaskId,
+    auto_run: bool,
+    dispatched: bool,
+}
+
+/// Switches auto-run and says what is in force then. JSON: `{session_id, task_id, auto_run,
+/// dispatched}`; `dispatched`: the first entry was started at once.
+pub(super) async fn auto_run(
+    args: &AutoRunArgs,
+    server: Server,
+    token: Option<String>,
+    output: &Output,
+) -> Exit {
+    let mut client = match Client::connect(server, token).await {
+        Ok(client) => client,
+        Err(problem) => return problem.report(output),
+    };
+    match switch(&mut client, args).await {
+        Ok(switched) => written(tell_switched(switched.as_ref(), output), output),
+        Err(problem) => problem.report(output),
+    }
+}
+
+async fn switch(client: &mut Client, args: &AutoRunArgs) -> Result<Option<Switched>, Problem> {
+    let Some(session) = session_of(client, &args.queue).await? else {
+        return Ok(None);
+    };
+    let enabled = match args.state {
+        AutoRunState::On => true,
+        AutoRunState::Off => false,
+    };
+    // Twice is as good as once.
+    let reply = client.ask(&AutoRunSetParams { identity: session.identity(), enabled }).await?;
+    Ok(Some(Switched {
+        session_id: session.id,
+        task_id: session.task_id,
+        auto_run: reply.auto_run,
+        dispatched: reply.dispatched,
+    }))
+}
+
+fn tell_switched(switched: Option<&Switched>, output: &Output) -> Result<(), OutputError> {
+    match (output.format, switched) {
+        (Format::Json, switched) => output.json(&switched),
+        (Format::Text, None) => output.line(&output.text("cli-no-session", &[])),
+        (Format::Text, Some(switched)) => {
+            let id = match (switched.auto_run, switched.dispatched) {
+                (true, true) => "cli-auto-run-on-dispatched",
+                (true, false) => "cli-auto-run-on",
+                (false, _) => "cli-auto-run-off",
+            };
+            output.line(&output.text(id, &[]))
         }
     }
 }

@@ -45,7 +45,12 @@ fn dispatch(
             return server::serve(command, paths.as_ref().ok(), &output);
         }
         Some(Command::Stop) => {
+            let is_named = named(cli.server.as_deref()).is_some();
             return ExitCode::from(match &paths {
+                _ if is_named => {
+                    output.problem(&output.text("cli-stop-named", &[]));
+                    Exit::Usage
+                }
                 Ok(paths) => server::stop(paths, &output),
                 Err(_) => no_home(&output),
             });
@@ -101,6 +106,9 @@ fn one_shot(command: Command, server: Server, token: Option<String>, output: &Ou
             Command::Queue(QueueCommand::Clear(args)) => {
                 queue::clear(&args, server, token, output).await
             }
+            Command::Queue(QueueCommand::AutoRun(args)) => {
+                queue::auto_run(&args, server, token, output).await
+            }
             Command::Status(_) => server::status(server, token, output).await,
             Command::Serve(_) | Command::Stop => Exit::Usage,
         }
@@ -109,15 +117,15 @@ fn one_shot(command: Command, server: Server, token: Option<String>, output: &Ou
 
 /// The server that is named by flag or environment, else the user's own.
 fn choose_server(
-    named: Option<&str>,
+    address: Option<&str>,
     paths: Result<Paths, PathsError>,
     output: &Output,
 ) -> Result<Server, Exit> {
-    let Some(named) = named.filter(|named| !named.is_empty()) else {
+    let Some(address) = named(address) else {
         return paths.map(Server::Own).map_err(|_| no_home(output));
     };
-    named.parse().map(Server::Named).map_err(|error| {
-        let address = Clean::line(named);
+    address.parse().map(Server::Named).map_err(|error| {
+        let address = Clean::line(address);
         let address = [("address", Value::from(address.as_str()))];
         let text = match error {
             AddressError::Malformed => output.text("cli-address-malformed", &address),
@@ -126,6 +134,11 @@ fn choose_server(
         output.problem(&text);
         Exit::Usage
     })
+}
+
+/// Returns the address that flag or environment name: an empty one names none.
+fn named(address: Option<&str>) -> Option<&str> {
+    address.filter(|address| !address.is_empty())
 }
 
 fn no_home(output: &Output) -> Exit {
@@ -138,7 +151,32 @@ const fn format(cli: &Cli) -> Format {
         Some(Command::Send(args)) => args.json,
         Some(Command::Status(args)) => args.json,
         Some(Command::Queue(QueueCommand::List(args) | QueueCommand::Clear(args))) => args.json,
+        Some(Command::Queue(QueueCommand::AutoRun(args))) => args.queue.json,
         Some(Command::Serve(_) | Command::Stop) | None => false,
     };
     if json { Format::Json } else { Format::Text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_with_a_named_server_is_a_usage_error() {
+        // A folder of its own: no server of anybody's may hear of it.
+        let folder = tempfile::tempdir().unwrap();
+        for line in ["usher --server ws://other:4317 stop", "usher stop --server unix:/run/other"] {
+            let paths = Paths {
+                socket: folder.path().join("socket"),
+                data_dir: folder.path().to_owned(),
+                log_dir: folder.path().to_owned(),
+                config_file: folder.path().join("config.toml"),
+            };
+            let definition = definition(&Localizer::english(), Some(&paths));
+            let cli = read(definition, line.split(' ').map(OsString::from)).unwrap();
+            let output = Output { localizer: Localizer::english(), format: Format::Text };
+            let ended = dispatch(cli, Ok(paths), None, output);
+            assert_eq!(ended, ExitCode::from(Exit::Usage), "{line}");
+        }
+    }
 }

@@ -8,17 +8,19 @@ use tokio::time::{Instant, sleep_until};
 use usher_shared::client::{
     Acceptance, Delivery, DeliveryState, Event, IdOrigin, Input, Submission,
 };
-use usher_shared::error::WireError;
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, EntryId, SessionId, TaskId};
 use usher_shared::limits::CONTENT_BYTES_MAX;
-use usher_shared::protocol::queue::{AdmissionOutcome, QueueAddParams};
+use usher_shared::prompt::is_blank;
+use usher_shared::protocol::queue::{AdmissionOutcome, QueueAddParams, QueueGetParams};
 use usher_shared::protocol::session::Session;
 use uuid::Uuid;
 
 use super::args::SendArgs;
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
+use super::ending::{Ending, Failure};
 use super::exit::Exit;
-use super::follow::{Ending, Failure, follow};
+use super::follow::follow;
 use super::interrupt::Interrupt;
 use super::output::{Format, Output, OutputError};
 use crate::driver::Server;
@@ -37,6 +39,7 @@ struct Report<'a> {
     code: Option<&'a str>,
     text: Option<&'a str>,
     text_truncated: bool,
+    reason_text: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,10 +80,15 @@ pub(super) async fn send(
         code: None,
         text: None,
         text_truncated: false,
+        reason_text: None,
     };
     let (id, content) = match read_prompt(args) {
         Ok(prompt) => prompt,
-        Err(error) => return rejected(report, &error, output),
+        Err(PromptError::Empty) => {
+            let text = output.text("cli-prompt-empty", &[]);
+            return rejected_as(report, ErrorCode::Validation, &text, output);
+        }
+        Err(PromptError::Invalid(error)) => return rejected(report, &error, output),
     };
     report.id = Some(id.as_str());
     let connected = Client::connect(server, token).await;
@@ -91,6 +99,10 @@ pub(super) async fn send(
     let session = match client.find_or_make_session(args.session.as_deref()).await {
         Ok(session) => session,
         Err(Problem::Rejected(error)) => return rejected(report, &error, output),
+        Err(problem @ Problem::UnknownSession(_)) => {
+            let (text, _) = problem.text(output);
+            return rejected_as(report, ErrorCode::NotFound, &text, output);
+        }
         Err(problem) => return problem.report(output),
     };
     report.session_id = Some(session.id);
@@ -109,7 +121,10 @@ pub(super) async fn send(
     let sent = deliver(&mut client, submission, &mut interrupt).await;
     let acceptance = match sent {
         Sent::Accepted(acceptance) => acceptance,
-        Sent::Rejected(error) => return rejected(report, &error, output),
+        Sent::Rejected(error) => {
+            let text = refusal_text(&mut client, &session, &error, output).await;
+            return rejected_as(report, error.code, &text, output);
+        }
         Sent::Uncertain => return uncertain(report, &id, output),
         Sent::NeverLeft => return Problem::NoServer.report(output),
         Sent::TakenBack => return Exit::Interrupted,
@@ -135,8 +150,22 @@ pub(super) async fn send(
     }
 }
 
+/// Why a prompt is not even tried.
+#[derive(Debug, PartialEq)]
+enum PromptError {
+    /// A reader would see nothing.
+    Empty,
+    /// The protocol has no place for it.
+    Invalid(WireError),
+}
+
 /// Reads the ID and the text, with the bounds of the protocol.
-fn read_prompt(args: &SendArgs) -> Result<(AdmissionId, String), WireError> {
+fn read_prompt(args: &SendArgs) -> Result<(AdmissionId, String), PromptError> {
+    let (id, content) = read_id_and_content(args).map_err(PromptError::Invalid)?;
+    if is_blank(&content) { Err(PromptError::Empty) } else { Ok((id, content)) }
+}
+
+fn read_id_and_content(args: &SendArgs) -> Result<(AdmissionId, String), WireError> {
     let id = match &args.id {
         Some(id) => AdmissionId::parse(id),
         None => AdmissionId::parse(&Uuid::new_v4().to_string()),
@@ -236,10 +265,31 @@ fn accepted(report: &Report<'_>, args: &SendArgs, output: &Output) -> Result<(),
     }
 }
 
-fn rejected(mut report: Report<'_>, error: &WireError, output: &Output) -> Exit {
+/// Returns what people read about a refused prompt: also what can be done about a full queue.
+async fn refusal_text(
+    client: &mut Client,
+    session: &Session,
+    error: &WireError,
+    output: &Output,
+) -> String {
+    if error.code == ErrorCode::QueueFull
+        && let Ok(queue) = client.ask(&QueueGetParams { identity: session.identity() }).await
+        && !queue.auto_run
+    {
+        let arguments =
+            [("count", Value::from(queue.count)), ("session", Value::from(session.id.to_string()))];
+        return output.text("cli-queue-full-paused", &arguments);
+    }
+    output.localizer.error(error)
+}
+
+fn rejected(report: Report<'_>, error: &WireError, output: &Output) -> Exit {
+    rejected_as(report, error.code, &output.localizer.error(error), output)
+}
+
+fn rejected_as(mut report: Report<'_>, code: ErrorCode, text: &str, output: &Output) -> Exit {
     report.outcome = Outcome::Rejected;
-    report.code = Some(error.code.as_str());
-    let text = output.localizer.error(error);
+    report.code = Some(code.as_str());
     let text = output.text("cli-rejected", &[("reason", Value::from(text))]);
     finish(&report, &text, Exit::Rejected, output)
 }
@@ -255,7 +305,8 @@ fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit 
 
 fn ended<'a>(mut report: Report<'a>, ending: &'a Ending, output: &Output) -> Exit {
     let answer = &ending.answer;
-    report.text = Some(&answer.text);
+    report.text = Some(ending.text());
+    report.reason_text = ending.reason_text.as_deref();
     report.text_truncated = answer.truncated;
     if answer.truncated {
         output.problem(&output.text("cli-answer-truncated", &[]));
@@ -276,6 +327,13 @@ fn ended<'a>(mut report: Report<'a>, ending: &'a Ending, output: &Output) -> Exi
     {
         return output.failed(&error);
     }
+    if output.format == Format::Text
+        && let Some(reason) = report.reason_text
+    {
+        let reason = Clean::line(reason);
+        let reason = [("reason", Value::from(reason.as_str()))];
+        output.problem(&output.text("cli-turn-reason", &reason));
+    }
     finish(&report, &failure.text(output), failure.exit(), output)
 }
 
@@ -290,5 +348,28 @@ fn finish(report: &Report<'_>, text: &str, exit: Exit, output: &Output) -> Exit 
             output.problem(text);
             exit
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_that_shows_nothing_is_refused_before_anything_is_asked() {
+        let read = |text: &str| {
+            let args = SendArgs {
+                session: None,
+                id: Some("mine".to_owned()),
+                wait: false,
+                json: false,
+                text: text.to_owned(),
+            };
+            read_prompt(&args).map(|(_, content)| content)
+        };
+        for blank in ["", " \n\t", "\u{200b}"] {
+            assert_eq!(read(blank), Err(PromptError::Empty), "{blank:?}");
+        }
+        assert_eq!(read(" hi "), Ok(" hi ".to_owned()));
     }
 }

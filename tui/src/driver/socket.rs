@@ -22,6 +22,7 @@ use usher_shared::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use super::address::ServerAddress;
 use super::own::ensure_server;
 use crate::paths::Paths;
+use crate::start::Files;
 
 /// Commands that the task did not take yet. The engine has at most [`IN_FLIGHT_MAX`] requests
 /// open, and asks for one connection at a time.
@@ -42,6 +43,16 @@ pub enum Server {
     Own(Paths),
     /// One that somebody else runs.
     Named(ServerAddress),
+}
+
+impl Server {
+    /// Tells whether it sees our files: a Unix socket does not leave the machine.
+    pub fn files(&self) -> Files {
+        match self {
+            Self::Own(_) | Self::Named(ServerAddress::Unix(_)) => Files::Shared,
+            Self::Named(ServerAddress::Tcp { .. }) => Files::Apart,
+        }
+    }
 }
 
 /// What the task is told.

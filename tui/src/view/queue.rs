@@ -74,42 +74,69 @@ fn count(state: &State, queue: &QueueStatus) -> Clean {
 
 fn facts(state: &State, queue: &QueueStatus, hidden: usize, columns: u16) -> Vec<(Clean, Style)> {
     let theme = state.theme;
-    let is_narrow = columns < ROOMY_COLUMNS;
-    let mut facts = Vec::new();
-    if is_narrow {
-        // The reason has a row of its own.
-        facts.push((state.text(on_or_off(queue)), auto_run_style(state, queue)));
-    } else {
-        facts.push((state.text(auto_run(queue)), auto_run_style(state, queue)));
+    let hidden = (hidden > 0)
+        .then(|| (state.text_with("tui-queue-hidden", &[("count", hidden.into())]), theme.quiet()));
+    let waits = !queue.entries.is_empty() || !queue.auto_run;
+    let has_keys = state.focus != Focus::Queue && waits;
+    if columns >= ROOMY_COLUMNS {
+        let auto_run = (state.text(auto_run(queue)), auto_run_style(state, queue));
+        let keys = if queue.auto_run { "tui-queue-edit" } else { "tui-queue-resume" };
+        let keys = has_keys.then(|| (key_path(state, keys), theme.accent()));
+        return hidden.into_iter().chain([auto_run]).chain(keys).collect();
     }
-    if state.focus != Focus::Queue
-        && (!queue.entries.is_empty() || !queue.auto_run)
-        && let Some(key) = key_for(Context::Chat, Command::FocusQueue)
-    {
-        let key = key.to_string();
-        let resume = key_for(Context::Queue, Command::ToggleAutoRun);
-        let resume = resume.map(|key| key.to_string()).unwrap_or_default();
-        let text = match (is_narrow, queue.auto_run) {
-            (true, _) => Clean::line(&key),
-            (false, true) => state.text_with("tui-queue-edit", &[("key", key.into())]),
-            (false, false) => state
-                .text_with("tui-queue-resume", &[("key", key.into()), ("resume", resume.into())]),
-        };
-        facts.push((text, theme.accent()));
-    }
-    if hidden > 0 && !is_narrow {
-        let text = state.text_with("tui-queue-hidden", &[("count", hidden.into())]);
-        facts.insert(0, (text, theme.quiet()));
-    }
-    facts
+    // What matters less has no room. That auto-run is off has a row of its own, which names the
+    // keys too if it can.
+    let auto_run = (state.text(on_or_off(queue)), auto_run_style(state, queue));
+    let auto_run = Some(auto_run).filter(|_| queue.auto_run && (hidden.is_none() || !has_keys));
+    let taken = count(state, queue).width() + 3;
+    let taken = taken + hidden.as_ref().map_or(0, |(text, _)| text.width() + 3);
+    let resume = key_path(state, "tui-queue-resume-narrow");
+    let fits = taken + resume.width() + 3 < usize::from(columns);
+    let is_named = resume_beside(state, queue, columns).is_some();
+    let keys = match queue.auto_run {
+        false if fits && !is_named => resume,
+        _ => key_path(state, "tui-queue-key"),
+    };
+    let keys = has_keys.then(|| (keys, theme.accent()));
+    hidden.into_iter().chain(auto_run).chain(keys).collect()
+}
+
+/// Returns the way into the queue, and to what can be done there.
+fn key_path(state: &State, id: &str) -> Clean {
+    let name = |context, command| {
+        let key = key_for(context, command);
+        key.map(|key| key.to_string()).unwrap_or_default()
+    };
+    let key = name(Context::Chat, Command::FocusQueue);
+    let resume = name(Context::Queue, Command::ToggleAutoRun);
+    state.text_with(id, &[("key", key.into()), ("resume", resume.into())])
 }
 
 /// Returns what is to be said of auto-run where the hairline has no room for it.
 pub(crate) fn auto_run_row(state: &State, columns: u16) -> Option<Clean> {
     let queue = state.mirror()?.queue();
     let said = auto_run(queue);
-    let is_short = said == on_or_off(queue);
-    (columns < ROOMY_COLUMNS && !is_short).then(|| state.text(said))
+    let is_ordinary = said == "tui-auto-run-on";
+    (columns < ROOMY_COLUMNS && !is_ordinary).then(|| {
+        let said = state.text(said);
+        match resume_beside(state, queue, columns) {
+            Some(keys) => said.and(&dot(state)).and(&keys),
+            None => said,
+        }
+    })
+}
+
+/// Returns how auto-run is resumed if there is room for it beside why it is off.
+fn resume_beside(state: &State, queue: &QueueStatus, columns: u16) -> Option<Clean> {
+    let is_wanted = !queue.auto_run && state.focus != Focus::Queue;
+    let keys = key_path(state, "tui-queue-resume-narrow");
+    let width = state.text(auto_run(queue)).width() + dot(state).width() + keys.width();
+    // The list has a blank at both edges.
+    (is_wanted && width + 2 <= usize::from(columns)).then_some(keys)
+}
+
+fn dot(state: &State) -> Clean {
+    Clean::line(&format!(" {} ", state.theme.signs.dot))
 }
 
 fn on_or_off(queue: &QueueStatus) -> &'static str {

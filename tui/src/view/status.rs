@@ -45,9 +45,9 @@ fn turn(state: &State, shape: Shape) -> Clean {
         hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
     };
     let id = match (shape, mirror.session().state) {
+        (_, SessionState::Cancelling) => "tui-turn-stops",
         (Shape::Narrow, _) => return Clean::line(&time),
         (Shape::Wide, SessionState::AwaitingPermission) => "tui-turn-asks",
-        (Shape::Wide, SessionState::Cancelling) => "tui-turn-stops",
         (Shape::Wide, SessionState::Starting) => "tui-turn-starts",
         (Shape::Wide, SessionState::Running | SessionState::Idle) => "tui-turn-runs",
     };

@@ -195,3 +195,40 @@ fn what_was_resolved_or_cancelled_offers_nothing() {
     peer.alt('r');
     assert_eq!(peer.asked_for("turn.resolve").len(), 0);
 }
+
+#[test]
+fn what_is_said_about_the_text_below_goes_with_that_text() {
+    for clear in ["ctrl+c", "ctrl+u", "sent"] {
+        let mut peer = Peer::online(80, 24);
+        peer.admit = Admit::Refuse(refusal(ErrorCode::QueueFull));
+        peer.send("one more");
+        let text = peer.state.toast.as_ref().unwrap().text.clone();
+        assert!(text.ends_with("Your text is below."), "{text}");
+        peer.key(KeyCode::Left);
+        assert!(peer.state.toast.is_some());
+        peer.key(KeyCode::End);
+        match clear {
+            "ctrl+c" => peer.ctrl('c'),
+            "ctrl+u" => peer.ctrl('u'),
+            _ => {
+                peer.admit = Admit::Accept;
+                peer.key(KeyCode::Enter);
+            }
+        }
+        assert_eq!((peer.draft(), peer.state.toast.is_none()), ("", true), "{clear}");
+    }
+}
+
+#[test]
+fn a_full_queue_that_does_not_run_says_how_it_is_resumed() {
+    let mut peer = Peer::online(80, 24);
+    peer.queue_entries(&["one", "two"]);
+    peer.queue.auto_run = false;
+    peer.tell_queue();
+    peer.admit = Admit::Refuse(refusal(ErrorCode::QueueFull));
+    peer.send("one more");
+    let text = peer.state.toast.as_ref().unwrap().text.clone();
+    let expected = "Not accepted: The queue is full (2) and auto-run is off. Alt+Q, then p resumes \
+                    it; or remove an entry there. Your text is below.";
+    assert_eq!(text, expected);
+}

@@ -10,6 +10,10 @@ fn toast(peer: &Peer) -> Option<&str> {
     peer.state.toast.as_ref().map(|toast| toast.text.as_str())
 }
 
+fn hints(peer: &Peer) -> Vec<String> {
+    peer.state.hints().into_iter().map(|(key, label)| format!("{key} {}", label.as_str())).collect()
+}
+
 #[test]
 fn enter_sends_the_draft_with_a_fresh_id() {
     let mut peer = Peer::online(80, 24);
@@ -225,7 +229,6 @@ fn a_question_can_be_put_aside_and_answered_later() {
     peer.send("also this");
     assert_eq!(peer.asked_for("message.queue.add").len(), 1);
     peer.alt('a');
-    peer.pass(600);
     peer.key(KeyCode::Char('r'));
     assert_eq!(peer.asked_for("permission.respond")[0]["option_id"], json!("no"));
 }
@@ -301,6 +304,60 @@ fn help_closes_with_the_key_that_opened_it() {
     peer.key(KeyCode::Char('x'));
     peer.key(KeyCode::F(1));
     assert_eq!((peer.state.focus, peer.draft()), (Focus::Chat, ""));
+}
+
+#[test]
+fn help_goes_back_to_where_it_was_opened_and_opens_at_its_top() {
+    let mut peer = Peer::online(80, 24);
+    peer.queue_entries(&["one"]);
+    peer.alt('q');
+    peer.key(KeyCode::Char('?'));
+    peer.key(KeyCode::PageDown);
+    assert_ne!(peer.state.help.first_row, 0);
+    peer.key(KeyCode::Esc);
+    assert_eq!(peer.state.focus, Focus::Queue);
+    peer.key(KeyCode::F(1));
+    assert_eq!((peer.state.focus, peer.state.help.first_row), (Focus::Help, 0));
+    peer.key(KeyCode::Esc);
+    peer.alt('s');
+    peer.key(KeyCode::F(1));
+    peer.key(KeyCode::F(1));
+    assert_eq!(peer.state.focus, Focus::Sessions);
+}
+
+#[test]
+fn the_last_page_of_the_help_offers_no_more() {
+    let mut peer = Peer::online(80, 24);
+    peer.key(KeyCode::F(1));
+    assert_eq!(hints(&peer), ["Esc back", "PgDn more"]);
+    for _ in 0..9 {
+        peer.key(KeyCode::PageDown);
+    }
+    assert_eq!(hints(&peer), ["Esc back"]);
+}
+
+#[test]
+fn a_turn_that_is_being_stopped_is_not_offered_to_be_stopped() {
+    let mut peer = Peer::online(40, 20);
+    peer.run_turn();
+    assert!(hints(&peer).contains(&"Esc stop turn".to_owned()), "{:?}", hints(&peer));
+    peer.session.state = usher_shared::protocol::session::SessionState::Cancelling;
+    peer.tell_session();
+    assert!(!hints(&peer).contains(&"Esc stop turn".to_owned()), "{:?}", hints(&peer));
+    peer.key(KeyCode::Esc);
+    peer.key(KeyCode::Esc);
+    assert_eq!(peer.asked_for("turn.cancel").len(), 0);
+}
+
+#[test]
+fn an_answer_on_its_way_is_not_given_twice() {
+    let mut peer = Peer::online(80, 24);
+    peer.ask("cargo test");
+    peer.pass(600);
+    peer.key(KeyCode::Char('a'));
+    peer.alt('a');
+    peer.key(KeyCode::Char('r'));
+    assert_eq!(peer.asked_for("permission.respond").len(), 1);
 }
 
 #[test]

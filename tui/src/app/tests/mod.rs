@@ -7,3 +7,4 @@ mod fuzz;
 mod keys;
 mod start;
 mod transcript;
+mod undo;

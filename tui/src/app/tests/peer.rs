@@ -12,7 +12,7 @@ use usher_shared::counter::{EventSeq, MessageSeq, Position, QueueRevision, Targe
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{
     ClientInstance, EntryId, Epoch, IncarnationId, MessageId, PermissionId, SessionId, StoreId,
-    TaskId, TurnId, UserId,
+    TaskId, TurnId, UndoId, UserId,
 };
 use usher_shared::limits::Limits;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
@@ -37,6 +37,7 @@ use uuid::Uuid;
 
 use crate::app::{Clock, Effect, Message, Options, State, update};
 use crate::i18n::Localizer;
+use crate::start::Files;
 use crate::theme::{Charset, Colours, Theme};
 
 /// 2026-11-30T14:02:00Z.
@@ -68,6 +69,8 @@ pub(crate) struct Peer {
     pub(crate) queue: QueueStatus,
     pub(crate) messages: Vec<Spoken>,
     pub(crate) sessions: Vec<Session>,
+    /// None: the task of the session.
+    pub(crate) tasks: Option<Vec<Task>>,
     pub(crate) admit: Admit,
     /// Actions that are refused.
     pub(crate) refuse: Vec<(&'static str, WireError)>,
@@ -87,6 +90,13 @@ pub(crate) fn me() -> User {
 }
 
 impl Peer {
+    /// A screen whose server may run on another machine.
+    pub(crate) fn with_files(mut self, files: Files) -> Self {
+        let directory = Some("/work/payments-api".to_owned());
+        self.state.sessions = crate::app::sessions::Sessions::new(None, directory, files);
+        self
+    }
+
     /// A screen of this size before its start; the server has one session.
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
         let session = Session {
@@ -128,6 +138,7 @@ impl Peer {
             id_prefix: "test".to_owned(),
             session: None,
             workspace_dir: Some("/work/payments-api".to_owned()),
+            files: Files::Shared,
             localizer: Localizer::english(),
             theme: Theme::new(Colours::Palette, Charset::Unicode),
             clock: Clock {
@@ -143,6 +154,7 @@ impl Peer {
             session,
             queue,
             messages: Vec::new(),
+            tasks: None,
             admit: Admit::Accept,
             refuse: Vec::new(),
             asked: Vec::new(),
@@ -263,7 +275,10 @@ impl Peer {
         let reply = match &*request.action {
             "hello" => json!(hello()),
             "ping" => json!({"server_time": UnixMillis::new(NOON)}),
-            "task.list" => json!(TaskListReply { tasks: vec![self.task()] }),
+            "task.list" => {
+                let tasks = self.tasks.clone().unwrap_or_else(|| vec![self.task()]);
+                json!(TaskListReply { tasks })
+            }
             "task.create" => {
                 json!(TaskCreateReply { task: self.task(), session: self.session.clone() })
             }
@@ -287,10 +302,15 @@ impl Peer {
                 Admit::Refuse(error) => return respond(FrameKind::Error, json!(error)),
                 Admit::Accept => json!(self.admitted(serde_json::from_value(payload).unwrap())),
             },
-            "message.queue.remove" => json!({"entry_id": payload["entry_id"], "undo_id": "u"}),
-            "message.queue.cancel" => {
-                json!({"session_id": self.session.id, "removed": 1, "undo_id": "u"})
+            "message.queue.remove" => {
+                json!({"entry_id": payload["entry_id"], "undo_id": self.undo_id()})
             }
+            "message.queue.cancel" => json!({
+                "session_id": self.session.id,
+                "removed": self.queue.entries.len(),
+                "undo_id": self.undo_id(),
+            }),
+            "message.queue.restore" => json!({"restored": 1}),
             "message.queue.auto_run.set" => json!({
                 "session_id": self.session.id,
                 "auto_run": payload["enabled"],
@@ -316,6 +336,10 @@ impl Peer {
             },
             entry,
         }
+    }
+
+    fn undo_id(&mut self) -> UndoId {
+        id(UndoId::from_uuid, self.mint())
     }
 
     pub(crate) fn mint(&mut self) -> u128 {
@@ -473,12 +497,12 @@ impl Peer {
         self.link(Input::Frame(frame));
     }
 
-    fn task(&self) -> Task {
+    pub(crate) fn task(&self) -> Task {
         Task {
             id: self.session.task_id,
             title: "payments-api".to_owned(),
             kind: TaskKind::Task,
-            workspace_dir: None,
+            workspace_dir: Some("/work/payments-api".to_owned()),
             agent: "demo".to_owned(),
             owner: me(),
             archived: false,

@@ -1,11 +1,13 @@
 use serde_json::json;
 use usher_shared::error::ErrorCode;
-use usher_shared::id::SessionId;
+use usher_shared::id::{SessionId, TaskId};
 use usher_shared::protocol::session::Session;
+use usher_shared::protocol::task::Task;
 use uuid::Uuid;
 
 use super::peer::{Peer, refusal};
 use crate::app::Focus;
+use crate::start::Files;
 
 fn session(peer: &Peer, number: u128, title: &str) -> Session {
     Session {
@@ -15,8 +17,51 @@ fn session(peer: &Peer, number: u128, title: &str) -> Session {
     }
 }
 
+/// A session of a task in another directory, used more recently than the one of ours.
+fn used_elsewhere(peer: &mut Peer) -> Session {
+    let other =
+        Session { task_id: TaskId::from_uuid(Uuid::from_u128(71)), ..session(peer, 77, "web") };
+    let task =
+        Task { id: other.task_id, workspace_dir: Some("/work/web".to_owned()), ..peer.task() };
+    peer.sessions.insert(0, other.clone());
+    peer.tasks = Some(vec![task, peer.task()]);
+    other
+}
+
+fn subscribed(peer: &Peer) -> Vec<serde_json::Value> {
+    let asked = peer.asked_for("session.subscribe");
+    asked.into_iter().map(|asked| asked["session_id"].clone()).collect()
+}
+
 #[test]
-fn the_newest_session_is_opened() {
+fn the_session_of_this_directory_is_opened_even_if_another_was_used_since() {
+    let mut peer = Peer::new(80, 24);
+    used_elsewhere(&mut peer);
+    peer.connect();
+    assert_eq!(subscribed(&peer), [json!(peer.session.id)]);
+    assert_eq!(peer.asked_for("task.create"), [] as [serde_json::Value; 0]);
+}
+
+#[test]
+fn a_directory_without_a_session_gets_one_of_its_own() {
+    let mut peer = Peer::new(80, 24);
+    used_elsewhere(&mut peer);
+    peer.sessions.truncate(1);
+    peer.connect();
+    assert_eq!(peer.asked_for("task.create")[0]["workspace_dir"], json!("/work/payments-api"));
+    assert_eq!(subscribed(&peer), [json!(peer.session.id)]);
+}
+
+#[test]
+fn on_another_machine_the_session_that_was_used_last_is_opened() {
+    let mut peer = Peer::new(80, 24).with_files(Files::Apart);
+    let other = used_elsewhere(&mut peer);
+    peer.connect();
+    assert_eq!(subscribed(&peer), [json!(other.id)]);
+}
+
+#[test]
+fn one_session_is_simply_opened() {
     let peer = Peer::online(80, 24);
     assert_eq!(peer.state.mirror().unwrap().session().id, peer.session.id);
     assert_eq!(peer.asked_for("task.create"), [] as [serde_json::Value; 0]);

@@ -8,6 +8,7 @@ use crossterm::event::KeyCode;
 use usher_shared::client::Input;
 use usher_shared::error::ErrorCode;
 use usher_shared::protocol::queue::{AutoRunReason, Editing, StatusEntry};
+use usher_shared::protocol::session::SessionState;
 use usher_shared::protocol::transcript::{MessageMetadata, MessageStatus, Notice, Role};
 use usher_shared::time::UnixMillis;
 
@@ -104,6 +105,57 @@ fn queue_with_the_focus() {
         peer.alt('q');
         for _ in 0..10 {
             peer.key(KeyCode::Down);
+        }
+    });
+}
+
+#[test]
+fn queue_that_does_not_fit() {
+    compare("queue-more", |peer| {
+        conversation(peer);
+        peer.queue_entries(&["four", "five", "six", "seven"]);
+    });
+}
+
+#[test]
+fn queue_that_does_not_fit_while_auto_run_is_off() {
+    compare_at("paused-more", &[(80, 24), (40, 20)], |peer| {
+        peer.connect();
+        peer.queue_entries(&["one", "two", "three", "four", "five"]);
+        peer.queue.auto_run = false;
+        peer.queue.auto_run_reason = Some(AutoRunReason::User);
+        peer.tell_queue();
+    });
+}
+
+#[test]
+fn turn_that_is_being_stopped() {
+    compare("stopping", |peer| {
+        conversation(peer);
+        peer.session.state = SessionState::Cancelling;
+        peer.tell_session();
+    });
+}
+
+#[test]
+fn queue_from_which_one_was_removed() {
+    compare("removed", |peer| {
+        peer.connect();
+        peer.queue_entries(&["then run the whole suite ten times, and tell me what failed", "two"]);
+        peer.alt('q');
+        peer.key(KeyCode::Char('d'));
+        peer.queue.entries.remove(0);
+        peer.tell_queue();
+    });
+}
+
+#[test]
+fn last_page_of_the_keys() {
+    compare("help-end", |peer| {
+        peer.connect();
+        peer.key(KeyCode::F(1));
+        for _ in 0..9 {
+            peer.key(KeyCode::PageDown);
         }
     });
 }
