@@ -3,7 +3,7 @@
 //!
 //! Everything that the process printed before it ended is reported before the end is. Whatever it
 //! started ends with it, with the turn, or with the handle; if the server itself is killed, then
-//! when the next one starts (see [`super::orphans`]).
+//! when the next one starts (see `orphans`).
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,5 +1,5 @@
 //! The demo agent: built in, without set-up or network. Every behaviour and every failure of an
-//! agent is one typed prompt away (see [`super::demo_script`]).
+//! agent is one typed prompt away (see `demo_script`).
 //!
 //! It reports [`AgentEvent::Accepted`] before anything else and obeys a cancel at once, also
 //! while nobody takes its events; only the `deaf` directive makes it ignore one.

@@ -98,7 +98,7 @@ pub struct Fresh {
     pub now: UnixMillis,
 }
 
-/// Returns the cap in force for a setting; 0 leaves the hard bound alone. [B1]
+/// Returns the cap in force for a setting; 0 leaves the hard bound alone.
 pub fn cap_in_force(max_per_session: u32) -> u64 {
     match max_per_session {
         0 => ENTRIES_MAX as u64,
@@ -106,7 +106,7 @@ pub fn cap_in_force(max_per_session: u32) -> u64 {
     }
 }
 
-/// Answers a submission whose admission ID was accepted before, and changes nothing. [A4]
+/// Answers a submission whose admission ID was accepted before, and changes nothing.
 pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefusal> {
     if receipt.identified.fingerprint != sent.fingerprint {
         return Err(AdmitRefusal::Conflict);
@@ -120,7 +120,7 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
     })
 }
 
-/// Decides a first admission to an authorized session. [A5] [A6]
+/// Decides a first admission to an authorized session.
 pub fn admit(
     session: &Session,
     submission: Submission,
@@ -188,7 +188,7 @@ pub fn admit(
     })
 }
 
-/// Cuts an entry for a receipt, so that the first answer and every replay are the same. [A10]
+/// Cuts an entry for a receipt, so that the first answer and every replay are the same.
 fn snapshot(entry: &Entry) -> (Entry, bool) {
     let cut = cut_at_char(&entry.content, SNAPSHOT_BYTES_MAX);
     if cut.len() == entry.content.len() {

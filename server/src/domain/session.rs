@@ -178,7 +178,7 @@ pub struct Target {
 #[error("no such session for this caller")]
 pub struct Unavailable;
 
-/// Returns the loaded session if `caller` may act on exactly `target`. [A3]
+/// Returns the loaded session if `caller` may act on exactly `target`.
 pub fn authorize(
     loaded: Option<Session>,
     target: &Target,
@@ -195,7 +195,7 @@ pub fn authorize(
 }
 
 impl Session {
-    /// Tells whether a turn can start now. [C2]
+    /// Tells whether a turn can start now.
     pub fn is_promptable(&self) -> bool {
         self.turn.is_none() && !self.archived
     }

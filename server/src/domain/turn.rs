@@ -1,4 +1,4 @@
-//! Turns: reserving a head, handing it over, accepting, cancelling, ending, recovering. [C2]
+//! Turns: reserving a head, handing it over, accepting, cancelling, ending, recovering.
 //!
 //! A turn's prompt is in exactly one place at any commit: in the queue (reserved) or in the
 //! transcript. Each function here moves it at most once.
@@ -474,7 +474,7 @@ const fn notice(end: &TurnEnd) -> Option<Notice> {
     }
 }
 
-/// Settles a turn that a stopped server left open. [C2]
+/// Settles a turn that a stopped server left open.
 ///
 /// Never handed over: its prompt goes back to its place and the queue goes on. Handed over without
 /// proof: uncertain. Accepted: interrupted. The last two park the queue; nothing is sent again.

@@ -84,7 +84,7 @@ fn sender(caller: &Caller) -> QueuedBy {
     QueuedBy { kind: SenderKind::User, id: caller.id.to_string(), name: caller.name.clone() }
 }
 
-/// Checks shape and hard bounds of an admission. [A2]
+/// Checks shape and hard bounds of an admission.
 pub(super) fn submission(
     params: QueueAddParams,
     caller: &Caller,

@@ -29,7 +29,7 @@ pub struct QueueView {
 }
 
 impl Service {
-    /// Admits a prompt, exactly once per admission ID. [A1]
+    /// Admits a prompt, exactly once per admission ID.
     ///
     /// # Errors
     /// See [`AddError`]; nothing was stored, unless the commit's result is unknown.

@@ -1,8 +1,8 @@
 //! The recovery engine: everything a client must get right about links, sends and state, as one
 //! pure state machine.
 //!
-//! Owns the link's life ([`link`]: hello, backoff, silence), the sends and their recovery
-//! ([`send`]), and the picture of the open session ([`mirror`]). It promises that a send keeps its
+//! Owns the link's life (`link`: hello, backoff, silence), the sends and their recovery
+//! (`send`), and the picture of the open session (`mirror`). It promises that a send keeps its
 //! ID and its payload bytes over every attempt, that one session has one open send at a time, and
 //! that nothing is reported as accepted without proof. It never reads a clock, opens a socket or
 //! rolls a die: [`Engine::handle`] takes inputs and the time, [`Engine::poll_output`] says what to
