@@ -7,6 +7,8 @@ use std::thread;
 
 use tempfile::TempDir;
 
+use crate::leaks::leaks;
+
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
     directory: Option<TempDir>,
@@ -40,6 +42,8 @@ impl Home {
             ("LANG".into(), "C.UTF-8".into()),
             ("USER".into(), "tester".into()),
             ("TERM".into(), "xterm-256color".into()),
+            // The most verbose log there is: it is searched when the test is over.
+            ("RUST_LOG".into(), "trace".into()),
         ];
         for (name, place) in [
             ("HOME", ""),
@@ -68,9 +72,10 @@ impl Default for Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if thread::panicking()
-            && let Some(directory) = self.directory.take()
-        {
+        if !thread::panicking() {
+            let leaks = leaks(&self.root);
+            assert!(leaks.is_empty(), "in a log: {leaks:?}");
+        } else if let Some(directory) = self.directory.take() {
             report_kept(&directory.keep());
         }
     }

@@ -8,6 +8,7 @@ pub mod chat;
 pub mod cli;
 pub mod client;
 pub mod home;
+pub mod leaks;
 pub mod pty;
 pub mod random;
 pub mod server;
