@@ -82,18 +82,18 @@ mod tests {
     #[test]
     fn the_first_session_of_this_directory_is_meant() {
         let (sessions, tasks) =
-            known(&[None, Some("/work/web"), Some("/work/api/"), Some("/work/api")]);
+            known(&[None, Some("/src/web"), Some("/src/api/"), Some("/src/api")]);
         for (directory, expected) in [
-            (Some("/work/api"), Some(&sessions[2])),
-            (Some("/work/web"), Some(&sessions[1])),
+            (Some("/src/api"), Some(&sessions[2])),
+            (Some("/src/web"), Some(&sessions[1])),
             (Some("/work"), None),
-            (Some("/work/ap"), None),
+            (Some("/src/ap"), None),
             (None, Some(&sessions[0])),
         ] {
             assert_eq!(meant_session(&sessions, &tasks, directory), expected, "{directory:?}");
         }
         // A task that is not listed, such as an archived one.
-        assert_eq!(meant_session(&sessions, &tasks[..2], Some("/work/api")), None);
+        assert_eq!(meant_session(&sessions, &tasks[..2], Some("/src/api")), None);
         assert_eq!(meant_session(&[], &tasks, None), None);
     }
 

@@ -92,7 +92,7 @@ pub(crate) fn me() -> User {
 impl Peer {
     /// A screen whose server may run on another machine.
     pub(crate) fn with_files(mut self, files: Files) -> Self {
-        let directory = Some("/work/payments-api".to_owned());
+        let directory = Some("/src/payments-api".to_owned());
         self.state.sessions = crate::app::sessions::Sessions::new(None, directory, files);
         self
     }
@@ -137,7 +137,7 @@ impl Peer {
             },
             id_prefix: "test".to_owned(),
             session: None,
-            workspace_dir: Some("/work/payments-api".to_owned()),
+            workspace_dir: Some("/src/payments-api".to_owned()),
             files: Files::Shared,
             localizer: Localizer::english(),
             theme: Theme::new(Colours::Palette, Charset::Unicode),
@@ -502,7 +502,7 @@ impl Peer {
             id: self.session.task_id,
             title: "payments-api".to_owned(),
             kind: TaskKind::Task,
-            workspace_dir: Some("/work/payments-api".to_owned()),
+            workspace_dir: Some("/src/payments-api".to_owned()),
             agent: "demo".to_owned(),
             owner: me(),
             archived: false,

@@ -22,7 +22,7 @@ fn used_elsewhere(peer: &mut Peer) -> Session {
     let other =
         Session { task_id: TaskId::from_uuid(Uuid::from_u128(71)), ..session(peer, 77, "web") };
     let task =
-        Task { id: other.task_id, workspace_dir: Some("/work/web".to_owned()), ..peer.task() };
+        Task { id: other.task_id, workspace_dir: Some("/src/web".to_owned()), ..peer.task() };
     peer.sessions.insert(0, other.clone());
     peer.tasks = Some(vec![task, peer.task()]);
     other
@@ -48,7 +48,7 @@ fn a_directory_without_a_session_gets_one_of_its_own() {
     used_elsewhere(&mut peer);
     peer.sessions.truncate(1);
     peer.connect();
-    assert_eq!(peer.asked_for("task.create")[0]["workspace_dir"], json!("/work/payments-api"));
+    assert_eq!(peer.asked_for("task.create")[0]["workspace_dir"], json!("/src/payments-api"));
     assert_eq!(subscribed(&peer), [json!(peer.session.id)]);
 }
 
@@ -76,7 +76,7 @@ fn without_a_session_one_is_made_in_the_directory() {
         peer.asked_for("task.create"),
         [json!({
             "title": "payments-api",
-            "workspace_dir": "/work/payments-api",
+            "workspace_dir": "/src/payments-api",
             "client_request_id": "test.3",
         })]
     );
@@ -92,7 +92,7 @@ fn a_server_without_the_directory_gets_a_task_without_one() {
     peer.connect();
     let asked = peer.asked_for("task.create");
     let directories: Vec<_> = asked.iter().map(|asked| asked.get("workspace_dir")).collect();
-    assert_eq!(directories, [Some(&json!("/work/payments-api")), None]);
+    assert_eq!(directories, [Some(&json!("/src/payments-api")), None]);
     assert_ne!(asked[0]["client_request_id"], asked[1]["client_request_id"]);
 }
 
