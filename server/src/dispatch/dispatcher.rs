@@ -128,7 +128,7 @@ impl Dispatcher {
     }
 
     async fn look_everywhere(&self, service: &Service) {
-        match service.sweep().await {
+        match service.sessions_waiting().await {
             Ok(waiting) => self.inbox().may_start.extend(waiting),
             Err(error) => warn!(%error, "the regular pass could not read"),
         }

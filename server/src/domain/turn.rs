@@ -248,7 +248,7 @@ pub fn cancel(
     } else {
         changes.push(Change::SetTurn(OpenTurn { stop: Stop::Asked, ..turn }));
     }
-    if parks || entry_back.is_some() {
+    if parks {
         changes.push(Change::SetQueue(session.key, queue.changed()));
         events.push((session.id, Event::QueueChanged));
     }
@@ -317,12 +317,7 @@ pub fn end(
         }
         Stop::Asked | Stop::NotAsked => end,
     };
-    let mut writer = EndWriter {
-        session: session.clone(),
-        queue: session.queue,
-        changes: Vec::new(),
-        events: Vec::new(),
-    };
+    let mut writer = EndWriter::new(session);
     writer.settle(turn.id, records.streaming, streaming_becomes(end.outcome));
     if let Some(entry) = &records.entry {
         writer.place_prompt(turn, entry, &end, fresh);
@@ -346,6 +341,15 @@ struct EndWriter {
 }
 
 impl EndWriter {
+    fn new(session: &Session) -> Self {
+        Self {
+            session: session.clone(),
+            queue: session.queue,
+            changes: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
     fn write(&mut self, message: Message) {
         self.session.last_seq = message.seq;
         self.changes.push(Change::InsertMessage(
@@ -487,12 +491,7 @@ pub fn recover(
     let how = |outcome| TurnEnd { outcome, reason: None, text: None };
     match turn.stage {
         TurnStage::Reserved => {
-            let mut writer = EndWriter {
-                session: session.clone(),
-                queue: session.queue,
-                changes: Vec::new(),
-                events: Vec::new(),
-            };
+            let mut writer = EndWriter::new(session);
             if let Some(entry) = &records.entry {
                 writer.place_prompt(turn, entry, &how(TurnOutcome::Interrupted), fresh);
             }

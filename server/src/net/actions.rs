@@ -20,9 +20,9 @@ use usher_shared::protocol::queue::{
     QueueRestoreParams, QueueRestoreReply,
 };
 use usher_shared::protocol::session::{
-    PermissionRespondParams, PermissionRespondReply, SessionCreateParams, SessionGetParams,
-    SessionListParams, SessionListReply, SessionReply, SubscribeParams, SubscribeReply,
-    UnsubscribeParams, UnsubscribeReply,
+    self as wire_session, PermissionRespondParams, PermissionRespondReply, SessionCreateParams,
+    SessionGetParams, SessionListParams, SessionListReply, SessionReply, SubscribeParams,
+    SubscribeReply, UnsubscribeParams, UnsubscribeReply,
 };
 use usher_shared::protocol::task::{
     TaskCreateParams, TaskCreateReply, TaskGetParams, TaskGetReply, TaskListParams, TaskListReply,
@@ -37,7 +37,7 @@ use usher_shared::protocol::turn::{
 use super::hub::{Hub, Missed};
 use super::wire::{self, CommitUnknown, PageEnd, Refused};
 use crate::clock::now;
-use crate::domain::session::Caller;
+use crate::domain::session::{Caller, Session};
 use crate::domain::turn::Cancelled;
 use crate::service::Service;
 use crate::store::PageBounds;
@@ -186,8 +186,7 @@ impl Router {
         self.work(None, TaskGetParams::ACTION, move |context| async move {
             let found = context.service.task(context.caller, params.task_id).await;
             let (task, sessions) = found.map_err(|error| Ok(wire::find_error(error)))?;
-            let questions = context.service.questions();
-            let sessions = sessions.iter().map(|s| wire::session(s, questions.get(s.id))).collect();
+            let sessions = sessions_shown(&context.service, &sessions);
             Ok(TaskGetReply { task: wire::task(task), sessions })
         })
     }
@@ -215,8 +214,7 @@ impl Router {
         self.work(None, SessionListParams::ACTION, move |context| async move {
             let found = context.service.sessions(context.caller, params.task_id).await;
             let sessions = found.map_err(|error| Ok(wire::find_error(error)))?;
-            let questions = context.service.questions();
-            let sessions = sessions.iter().map(|s| wire::session(s, questions.get(s.id))).collect();
+            let sessions = sessions_shown(&context.service, &sessions);
             Ok(SessionListReply { sessions })
         })
     }
@@ -401,6 +399,10 @@ impl Router {
             Ok(AutoRunSetReply { session_id: target.session_id, auto_run: enabled, dispatched })
         })
     }
+}
+
+fn sessions_shown(service: &Service, sessions: &[Session]) -> Vec<wire_session::Session> {
+    sessions.iter().map(|s| wire::session(s, service.questions().get(s.id))).collect()
 }
 
 /// Watches first and reads second: what happens in between is told again, which clients bear.

@@ -275,12 +275,11 @@ impl Service {
         Ok(left.len())
     }
 
-    /// Returns the sessions that may have a head to start, and forgets what was removed too long
-    /// ago to be restored.
+    /// Returns the sessions that may have a head to start.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sweep(&self) -> Result<Vec<SessionId>, StoreError> {
+    pub async fn sessions_waiting(&self) -> Result<Vec<SessionId>, StoreError> {
         self.store.read(|reads| reads.sessions_waiting()).await
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::WireError;
@@ -160,16 +160,6 @@ impl ServerFrame {
     }
 }
 
-/// A payload with nothing in it: `{}`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Empty;
-
-impl Serialize for Empty {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(std::iter::empty::<((), ())>())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +210,8 @@ mod tests {
 
     #[test]
     fn writes_the_frames_of_the_protocol_page() {
-        let text = write_frame(FrameKind::Response, Some("7"), Some("ping"), Empty).unwrap();
+        let text = write_frame(FrameKind::Response, Some("7"), Some("ping"), serde_json::json!({}))
+            .unwrap();
         assert_eq!(text, r#"{"id":"7","type":"response","action":"ping","payload":{}}"#);
     }
 }
