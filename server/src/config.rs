@@ -16,10 +16,11 @@ pub const MAX_PER_SESSION_VARIABLE: &str = "USHER_QUEUE_MAX_PER_SESSION";
 /// The flags of `usherd`, and of `usher serve`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// Where the database, the token and the lock live
+    /// Where the database, the token and the lock live (usherd needs it)
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where to listen: ADDRESS:PORT (port 0 picks one) or unix:PATH; may be given more than once
+    /// (usherd: 127.0.0.1:4317, usher serve: the user's own socket)
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
     /// A configuration file (TOML)
