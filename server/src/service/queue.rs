@@ -50,7 +50,7 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
-                Ok(admission::admit(&session, submission, max, fresh)?)
+                Ok(admission::admit(&session, submission.clone(), max, fresh)?)
             })
             .await;
         if let Ok(admitted) = &admitted {

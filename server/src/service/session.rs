@@ -46,7 +46,7 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(session.id));
                 }
-                let agent = agent.unwrap_or(task.agent);
+                let agent = agent.clone().unwrap_or(task.agent);
                 if !agents.knows(&agent) {
                     return Err(MakeError::UnknownAgent);
                 }
@@ -56,9 +56,9 @@ impl Service {
                     task_id,
                     incarnation_id: IncarnationId::from_uuid(fresh_uuid()),
                     agent,
-                    model,
+                    model: model.clone(),
                     title: task.title,
-                    client_request_id,
+                    client_request_id: client_request_id.clone(),
                     created_at: now(),
                 };
                 let changes = vec![Change::InsertSession(Box::new(session))];

@@ -74,11 +74,11 @@ impl Service {
                 let task = NewTask {
                     id: task_id,
                     owner: caller.id,
-                    title: request.title,
+                    title: request.title.clone(),
                     kind: request.kind,
-                    workspace_dir: request.workspace_dir,
-                    agent,
-                    client_request_id: request.client_request_id,
+                    workspace_dir: request.workspace_dir.clone(),
+                    agent: agent.clone(),
+                    client_request_id: request.client_request_id.clone(),
                     created_at,
                 };
                 Ok(Decision {

@@ -145,9 +145,9 @@ impl Service {
                     turn_id: Some(turn_id),
                     role: new.role,
                     content_bytes: new.text.len() as u64,
-                    content: Arc::from(new.text),
+                    content: Arc::from(new.text.as_str()),
                     status: new.status,
-                    details: MessageDetails { tool: new.tool, ..MessageDetails::default() },
+                    details: MessageDetails { tool: new.tool.clone(), ..MessageDetails::default() },
                     created_at: now(),
                 };
                 let (seq, boxed) = (message.seq, Box::new(message.clone()));
@@ -196,7 +196,7 @@ impl Service {
                 };
                 Ok(Decision {
                     changes: vec![
-                        Change::ReplaceMessage(message_id, text),
+                        Change::ReplaceMessage(message_id, text.clone()),
                         Change::SetMessageStatus(message_id, status),
                     ],
                     events: vec![(session_id, Event::MessageWritten(Box::new(message)))],
@@ -228,7 +228,11 @@ impl Service {
     }
 
     async fn change(&self, changes: Vec<Change>) -> Transacted<()> {
-        self.store.transact(move |_| Ok(Decision { changes, events: Vec::new(), reply: () })).await
+        self.store
+            .transact(move |_| {
+                Ok(Decision { changes: changes.clone(), events: Vec::new(), reply: () })
+            })
+            .await
     }
 
     /// Ends a turn. One that is over already stays as it ended.
@@ -246,7 +250,7 @@ impl Service {
             .transact(move |reads| {
                 let (session, turn) = open(reads, session_id, turn_id)?;
                 let records = reads.turn_records(&session, &turn)?;
-                Ok(turn::end(&session, turn, end, records, fresh))
+                Ok(turn::end(&session, turn, end.clone(), records, fresh))
             })
             .await
     }

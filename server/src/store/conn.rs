@@ -1,6 +1,7 @@
 //! One small synchronous interface to a database connection, so that every statement and every
 //! conversion exists once.
 
+use usher_shared::id::{SessionId, TaskId};
 use uuid::Uuid;
 
 use super::error::StoreError;
@@ -56,8 +57,23 @@ pub(super) trait Row {
 /// What is done with each row of an answer.
 pub(super) type OnRow<'a> = &'a mut dyn FnMut(&dyn Row) -> Result<(), StoreError>;
 
+/// Rows that a decision owns until its commit. Taken in one order everywhere: a task before its
+/// sessions, sessions by id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// One task.
+    Task(TaskId),
+    /// One session.
+    Session(SessionId),
+    /// Every session of a task.
+    SessionsOf(TaskId),
+}
+
 /// A connection to a database.
 pub(super) trait Conn {
+    /// Waits until no other transaction decides about these rows, and keeps others out until the
+    /// commit. A connection that only looks, and one that is the only writer, need nothing.
+    fn lock(&mut self, rows: Lock) -> Result<(), StoreError>;
     /// Runs a statement; returns how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
     /// Runs a query and hands every row to `on_row`.

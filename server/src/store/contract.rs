@@ -229,6 +229,7 @@ async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says() 
         store.transact(move |reads| {
             let key = existing(reads, session).key;
             let changes = vec![Change::InsertTurn(key, turn(n))];
+            let changes = changes.clone();
             Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
         })
     };
@@ -263,6 +264,7 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
                 session.incarnation_key,
                 Box::new(message),
             )];
+            let changes = changes.clone();
             Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
         })
         .await
@@ -274,6 +276,7 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
         let changes = vec![Change::AppendMessage(id, piece)];
         store
             .transact(move |_| {
+                let changes = changes.clone();
                 Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
             })
             .await

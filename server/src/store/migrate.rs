@@ -8,7 +8,8 @@ use super::sql;
 use super::sqlite::store_error;
 
 /// The migrations in order; a database remembers how many it has.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_main.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_main.sql"), include_str!("migrations/0002_whole_queue.sql")];
 
 const META_CREATE: &str =
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";

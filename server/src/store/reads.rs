@@ -11,7 +11,7 @@ use usher_shared::prompt::cut_at_char;
 use usher_shared::time::UnixMillis;
 use uuid::Uuid;
 
-use super::conn::{Conn, Param, query_all, query_one};
+use super::conn::{Conn, Lock, Param, query_all, query_one};
 use super::error::StoreError;
 use super::{row, sql};
 use crate::domain::admission::Receipt;
@@ -79,8 +79,9 @@ impl<'a> Reads<'a> {
         .ok_or(StoreError::Damaged("no user"))
     }
 
-    /// Returns a task.
+    /// Returns a task. A decision owns it from here on.
     pub fn task(&mut self, id: TaskId) -> Result<Option<Task>, StoreError> {
+        self.conn.lock(Lock::Task(id))?;
         query_one(self.conn, sql::TASK_BY_ID, &[Param::Id(id.uuid())], row::task)
     }
 
@@ -104,8 +105,9 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::TASKS_OF_USER, &params, row::task)
     }
 
-    /// Returns a session with its open turn.
+    /// Returns a session with its open turn. A decision owns it from here on.
     pub fn session(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
+        self.conn.lock(Lock::Session(id))?;
         query_one(self.conn, sql::SESSION_BY_ID, &[Param::Id(id.uuid())], row::session)
     }
 
@@ -119,8 +121,21 @@ impl<'a> Reads<'a> {
         query_one(self.conn, sql::SESSION_BY_REQUEST, &params, row::session)
     }
 
-    /// Returns a task's sessions, oldest first.
+    /// Returns two sessions. A decision owns both from here on, taken in the order of their ids, so
+    /// that two decisions never wait for each other.
+    pub fn session_pair(
+        &mut self,
+        first: SessionId,
+        second: SessionId,
+    ) -> Result<(Option<Session>, Option<Session>), StoreError> {
+        self.conn.lock(Lock::Session(first.min(second)))?;
+        self.conn.lock(Lock::Session(first.max(second)))?;
+        Ok((self.session(first)?, self.session(second)?))
+    }
+
+    /// Returns a task's sessions, oldest first. A decision owns all of them from here on.
     pub fn sessions_of_task(&mut self, id: TaskId) -> Result<Vec<Session>, StoreError> {
+        self.conn.lock(Lock::SessionsOf(id))?;
         query_all(self.conn, sql::SESSIONS_OF_TASK, &[Param::Id(id.uuid())], row::session)
     }
 

@@ -13,7 +13,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
 
-use super::conn::{Conn, OnRow, Param, Row};
+use super::conn::{Conn, Lock, OnRow, Param, Row};
 use super::error::StoreError;
 use super::migrate;
 
@@ -151,6 +151,10 @@ impl ToSql for Param<'_> {
 }
 
 impl Conn for Sqlite {
+    fn lock(&mut self, _: Lock) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(store_error)?;

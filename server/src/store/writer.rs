@@ -112,17 +112,18 @@ impl Store {
     }
 
     /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
-    /// returns its reply after the commit. Dropping the future does not undo anything.
+    /// returns its reply after the commit. It may be called again after a conflict. Dropping the
+    /// future does not undo anything.
     pub async fn transact<T, E>(
         &self,
-        operation: impl FnOnce(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
+        operation: impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
     ) -> Result<T, TransactError<E>>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let (done, reply) = oneshot::channel();
-        let job = TypedJob { operation: Some(operation), done: Some(done), result: None };
+        let job = TypedJob { operation, done: Some(done), result: None };
         if self.shared.jobs.send(Box::new(job)).await.is_err() {
             return Err(TransactError::NotStored(StoreError::Closed));
         }
@@ -250,7 +251,7 @@ enum Commit {
 }
 
 struct TypedJob<T, E, F> {
-    operation: Option<F>,
+    operation: F,
     done: Option<oneshot::Sender<Result<T, TransactError<E>>>>,
     result: Option<Result<T, E>>,
 }
@@ -259,15 +260,14 @@ impl<T, E, F> Job for TypedJob<T, E, F>
 where
     T: Send,
     E: From<StoreError> + Send,
-    F: FnOnce(&mut Reads<'_>) -> Result<Decision<T>, E> + Send,
+    F: Fn(&mut Reads<'_>) -> Result<Decision<T>, E> + Send,
 {
     fn run(
         &mut self,
         writer: &mut Sqlite,
         events: &mut Vec<(SessionId, Event)>,
     ) -> Result<(), StoreError> {
-        let operation = self.operation.take().expect("a job runs once");
-        match operation(&mut Reads::new(writer)) {
+        match (self.operation)(&mut Reads::new(writer)) {
             Err(refusal) => self.result = Some(Err(refusal)),
             Ok(decision) => match write(writer, &decision) {
                 Ok(()) => {

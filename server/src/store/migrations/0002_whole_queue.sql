@@ -1,0 +1,31 @@
+-- Folding, send now, users with tokens and settings, and several servers over one database.
+
+-- A removed user keeps the row: what it owned still names its owner. NULL in a setting: not saved.
+ALTER TABLE users ADD COLUMN removed_at BIGINT;
+ALTER TABLE users ADD COLUMN max_per_session BIGINT;
+ALTER TABLE users ADD COLUMN merge_enabled BIGINT;
+ALTER TABLE users ADD COLUMN auto_merge_enabled BIGINT;
+
+-- Tokens are stored as their SHA-256 only.
+CREATE TABLE user_tokens (
+    key @KEY,
+    user_key BIGINT NOT NULL REFERENCES users (key),
+    digest @BYTES NOT NULL UNIQUE,
+    created_at BIGINT NOT NULL
+);
+
+-- The last transaction that changed a session: one whose commit gave no answer is found again.
+ALTER TABLE sessions ADD COLUMN operation @BYTES;
+
+-- The task of the agent that sent an entry.
+ALTER TABLE queue_entries ADD COLUMN sender_task @BYTES;
+-- The turn that begins when this one has ended.
+ALTER TABLE turns ADD COLUMN replaced_by @BYTES;
+
+-- The server that runs a turn, and until when it is sure to be alive unless it says so again.
+ALTER TABLE turns ADD COLUMN node_id @BYTES;
+CREATE TABLE nodes (
+    key @KEY,
+    id @BYTES NOT NULL UNIQUE,
+    expires_at BIGINT NOT NULL
+);
