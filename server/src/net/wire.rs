@@ -127,7 +127,12 @@ pub(super) fn submission(
         content,
         model: params.model,
         plan_mode: params.plan_mode.unwrap_or(false),
-        queued_by: Sender { kind: SenderKind::User, id: queued_by.id, name: queued_by.name },
+        queued_by: Sender {
+            kind: SenderKind::User,
+            id: queued_by.id,
+            name: queued_by.name,
+            task: None,
+        },
     };
     Ok((target, submission))
 }

@@ -50,7 +50,8 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
-                Ok(admission::admit(&session, submission.clone(), max, fresh)?)
+                let tail = reads.tail(session.key)?;
+                Ok(admission::admit(&session, submission.clone(), tail.as_ref(), max, fresh)?)
             })
             .await;
         if let Ok(admitted) = &admitted {
@@ -113,7 +114,8 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 queue::expect_revision(&session, expected)?;
-                let visible = reads.visible_ids(session.key)?;
+                let visible: Vec<EntryId> =
+                    reads.visible_places(session.key)?.into_iter().map(|(id, _)| id).collect();
                 Ok(queue::clear(&session, &visible, undo_id, now))
             })
             .await

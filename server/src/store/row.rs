@@ -42,11 +42,14 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         Some(id) => Some(OpenTurn {
             id: TurnId::from_uuid(id),
             stage: stage(row.text(19)?)?,
-            stop: if row.int(20)? == 0 { Stop::NotAsked } else { Stop::Asked },
-            prompt: match (row.opt_uuid(21)?, row.opt_uuid(22)?) {
-                (_, Some(message)) => TurnPrompt::Message(MessageId::from_uuid(message)),
-                (Some(entry), None) => TurnPrompt::Entry(EntryId::from_uuid(entry)),
-                (None, None) => return Err(StoreError::Damaged("a turn without a prompt")),
+            stop: match (row.int(20)?, row.opt_uuid(21)?) {
+                (0, None) => Stop::NotAsked,
+                (_, None) => Stop::Asked,
+                (_, Some(turn)) => Stop::Replaced(TurnId::from_uuid(turn)),
+            },
+            prompt: match row.opt_uuid(22)? {
+                None => TurnPrompt::Entries,
+                Some(message) => TurnPrompt::Message(MessageId::from_uuid(message)),
             },
             started_at: time(row.int(23)?),
         }),
@@ -120,9 +123,9 @@ pub(super) fn entry(row: &dyn Row) -> Result<Entry, StoreError> {
         plan_mode: row.int(4)? != 0,
         provenance: provenance(row.opt_text(5)?)?,
         queued_at: time(row.int(6)?),
-        queued_by: sender(row, 7)?,
-        revision: TargetRevision::new(counter(row.int(10)?)?),
-        reserved_for: row.opt_uuid(11)?.map(TurnId::from_uuid),
+        queued_by: Sender { task: row.opt_uuid(10)?.map(TaskId::from_uuid), ..sender(row, 7)? },
+        revision: TargetRevision::new(counter(row.int(11)?)?),
+        reserved_for: row.opt_uuid(12)?.map(TurnId::from_uuid),
     })
 }
 
@@ -131,6 +134,7 @@ fn sender(row: &dyn Row, first: usize) -> Result<Sender, StoreError> {
         kind: word(SenderKind::parse(row.text(first)?))?,
         id: row.text(first + 1)?.to_owned(),
         name: row.text(first + 2)?.to_owned(),
+        task: None,
     })
 }
 
