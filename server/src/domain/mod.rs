@@ -12,6 +12,7 @@ pub mod event;
 pub mod message;
 pub mod queue;
 pub mod session;
+pub mod settings;
 pub mod turn;
 
 pub use change::{Change, Decision};

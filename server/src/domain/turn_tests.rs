@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::super::entry::{Provenance, Sender};
 use super::super::session::{IncarnationKey, SessionKey};
+use super::super::settings::SavedSettings;
 use super::*;
 
 fn uuid(n: u128) -> Uuid {
@@ -54,6 +55,7 @@ fn session(turn: Option<OpenTurn>) -> Session {
             auto_run: AutoRun::On,
         },
         turn,
+        saved: SavedSettings::default(),
     }
 }
 
