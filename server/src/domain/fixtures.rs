@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::entry::{Entry, Provenance, Sender};
 use super::session::{AutoRun, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey};
+use super::settings::SavedSettings;
 
 pub(super) fn uuid(n: u128) -> Uuid {
     Uuid::from_u128(n)
@@ -63,5 +64,6 @@ pub(super) fn session(turn: Option<OpenTurn>) -> Session {
             auto_run: AutoRun::On,
         },
         turn,
+        saved: SavedSettings::default(),
     }
 }

@@ -16,6 +16,7 @@ pub mod message;
 pub mod queue;
 pub mod send_now;
 pub mod session;
+pub mod settings;
 pub mod turn;
 pub mod turn_end;
 

@@ -5,6 +5,8 @@ use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId, TurnId, User
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{AutoRunReason, SessionState, TaskKind};
 
+use super::settings::SavedSettings;
+
 /// The store's handle of a session row. Decisions only hand it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey(pub i64);
@@ -163,6 +165,8 @@ pub struct Session {
     pub queue: QueueHead,
     /// Its open turn.
     pub turn: Option<OpenTurn>,
+    /// What its owner saved about queues.
+    pub saved: SavedSettings,
 }
 
 /// What names a session in a request.

@@ -268,7 +268,7 @@ pub(super) fn admitted(target: &Target, admitted: Admitted) -> QueueAddReply {
 }
 
 pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
-    let QueueView { session, entries, max } = view;
+    let QueueView { session, entries, policy } = view;
     let target = Target {
         task_id: session.task_id,
         session_id: session.id,
@@ -294,15 +294,15 @@ pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
         event_seq,
         entries,
         count: session.queue.stored,
-        max: u64::from(max),
+        max: u64::from(policy.max_per_session),
         auto_run: session.queue.auto_run == AutoRun::On,
         auto_run_reason: match session.queue.auto_run {
             AutoRun::On => None,
             AutoRun::Off(reason) => Some(reason),
         },
         blocked: None,
-        merge_enabled: false,
-        auto_merge_enabled: false,
+        merge_enabled: policy.merge.is_on(),
+        auto_merge_enabled: policy.auto_merge.is_on(),
     }
 }
 

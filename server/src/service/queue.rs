@@ -11,6 +11,7 @@ use crate::domain::admission::{self, Admitted, Fresh, Submission};
 use crate::domain::entry::Entry;
 use crate::domain::queue::{self, Cleared};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
+use crate::domain::settings::{QueuePolicy, Switch};
 use crate::domain::{Change, Decision, Event, turn};
 use crate::store::{Reads, StoreError, TransactError};
 
@@ -24,8 +25,8 @@ pub struct QueueView {
     pub session: Session,
     /// The visible entries in order.
     pub entries: Vec<Entry>,
-    /// The cap its users chose; 0: none.
-    pub max: u32,
+    /// What it obeys.
+    pub policy: QueuePolicy,
 }
 
 impl Service {
@@ -39,7 +40,7 @@ impl Service {
         target: Target,
         submission: Submission,
     ) -> Result<Admitted, TransactError<AddError>> {
-        let max = self.settings.max_per_session;
+        let given = self.given;
         let fresh = Fresh { entry_id: EntryId::from_uuid(fresh_uuid()), now: now() };
         let admitted = self
             .store
@@ -50,8 +51,13 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
-                let tail = reads.tail(session.key)?;
-                Ok(admission::admit(&session, submission.clone(), tail.as_ref(), max, fresh)?)
+                let policy = given.over(&session.saved).policy();
+                let tail = match policy.auto_merge {
+                    Switch::On => reads.tail(session.key)?,
+                    Switch::Off => None,
+                };
+                let (submission, max) = (submission.clone(), policy.max_per_session);
+                Ok(admission::admit(&session, submission, tail.as_ref(), max, fresh)?)
             })
             .await;
         if let Ok(admitted) = &admitted {
@@ -66,12 +72,13 @@ impl Service {
     /// # Errors
     /// See [`QueueError`].
     pub async fn queue(&self, caller: Caller, target: Target) -> Result<QueueView, QueueError> {
-        let max = self.settings.max_per_session;
+        let given = self.given;
         self.store
             .read(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let entries = reads.visible_entries(session.key)?;
-                Ok(QueueView { session, entries, max })
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }

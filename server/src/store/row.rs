@@ -23,6 +23,7 @@ use crate::domain::session::{
     AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Stop, Task, TaskKey,
     TurnPrompt, TurnStage,
 };
+use crate::domain::settings::{SavedSettings, Switch};
 
 fn counter(value: i64) -> Result<u64, StoreError> {
     u64::try_from(value).map_err(|_| StoreError::Damaged("a negative counter"))
@@ -79,6 +80,17 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
             },
         },
         turn,
+        saved: saved_settings(row, 24)?,
+    })
+}
+
+/// What a user saved, in three columns; -1: not saved.
+pub(super) fn saved_settings(row: &dyn Row, first: usize) -> Result<SavedSettings, StoreError> {
+    let switch = |value: i64| (value >= 0).then_some(Switch::of(value != 0));
+    Ok(SavedSettings {
+        max_per_session: u32::try_from(row.int(first)?).ok(),
+        merge: switch(row.int(first + 1)?),
+        auto_merge: switch(row.int(first + 2)?),
     })
 }
 

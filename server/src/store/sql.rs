@@ -6,7 +6,9 @@ macro_rules! session_columns {
         "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, t.archived, t.workspace_dir, s.agent, \
          s.model, s.mode, s.title, s.created_at, s.last_seq, s.queue_revision, s.queue_stored, \
          s.next_position, s.auto_run_off, \
-         o.id, o.stage, o.stop_asked, o.replaced_by, o.message_id, o.started_at"
+         o.id, o.stage, o.stop_asked, o.replaced_by, o.message_id, o.started_at, \
+         COALESCE(u.max_per_session, -1), COALESCE(u.merge_enabled, -1), \
+         COALESCE(u.auto_merge_enabled, -1)"
     };
 }
 macro_rules! from_sessions {
