@@ -9,7 +9,8 @@ use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::admission::{self, Admitted, Fresh, Submission};
 use crate::domain::entry::Entry;
-use crate::domain::queue::{self, Cleared};
+use crate::domain::queue::{self, Cleared, Reordered};
+use crate::domain::send_now::{self, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
 use crate::domain::settings::{QueuePolicy, Switch};
 use crate::domain::{Change, Decision, Event, turn};
@@ -97,10 +98,7 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                reads
-                    .entry(session.key, entry_id)?
-                    .filter(|entry| entry.reserved_for.is_none())
-                    .ok_or(QueueError::EntryNotFound)?;
+                visible(reads, &session, entry_id)?;
                 Ok(queue::remove(&session, entry_id, undo_id, now))
             })
             .await
@@ -144,6 +142,97 @@ impl Service {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let removed = reads.removed_ids(session.key, undo_id, since)?;
                 Ok(queue::restore(&session, &removed)?)
+            })
+            .await
+    }
+
+    /// Returns one visible entry.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn entry(
+        &self,
+        caller: Caller,
+        target: Target,
+        entry_id: EntryId,
+    ) -> Result<Entry, QueueError> {
+        self.store
+            .read(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                visible(reads, &session, entry_id)
+            })
+            .await
+    }
+
+    /// Merges an entry into the one directly above; returns the one that both are now.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn merge(
+        &self,
+        caller: Caller,
+        target: Target,
+        entry_id: EntryId,
+    ) -> Result<EntryId, TransactError<QueueError>> {
+        let given = self.given;
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                if given.over(&session.saved).policy().merge == Switch::Off {
+                    return Err(QueueError::MergeDisabled);
+                }
+                let source = visible(reads, &session, entry_id)?;
+                let above = reads.above(session.key, source.position)?;
+                Ok(queue::merge(&session, &source, above.as_ref())?)
+            })
+            .await
+    }
+
+    /// Puts the visible entries into another order.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn reorder(
+        &self,
+        caller: Caller,
+        target: Target,
+        ordered: Vec<EntryId>,
+        expected: Option<QueueRevision>,
+    ) -> Result<Reordered, TransactError<QueueError>> {
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                queue::expect_revision(&session, expected)?;
+                let places = reads.visible_places(session.key)?;
+                Ok(queue::reorder(&session, &places, &ordered)?)
+            })
+            .await
+    }
+
+    /// Runs entries next, in the place of the turn that runs. Returns how many once the claim is
+    /// committed.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn send_now(
+        &self,
+        caller: Caller,
+        target: Target,
+        ask: SendNow,
+    ) -> Result<u64, TransactError<QueueError>> {
+        let (turn_id, now) = (TurnId::from_uuid(fresh_uuid()), now());
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                let chosen = match ask.scope {
+                    Scope::All => reads.visible_entries(session.key)?,
+                    Scope::Entry(id) => reads
+                        .entry(session.key, id)?
+                        .filter(|entry| entry.reserved_for.is_none())
+                        .into_iter()
+                        .collect(),
+                };
+                Ok(send_now::claim(&session, &ask, &chosen, turn_id, now)?)
             })
             .await
     }
@@ -214,6 +303,17 @@ impl Service {
             })
             .await
     }
+}
+
+fn visible(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    entry_id: EntryId,
+) -> Result<Entry, QueueError> {
+    reads
+        .entry(session.key, entry_id)?
+        .filter(|entry| entry.reserved_for.is_none())
+        .ok_or(QueueError::EntryNotFound)
 }
 
 /// Switches auto-run ON and starts the head of a promptable session.
