@@ -8,11 +8,20 @@ use std::thread;
 use tempfile::TempDir;
 
 use crate::leaks::leaks;
+use crate::postgres::Database;
 
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
     directory: Option<TempDir>,
     root: PathBuf,
+    database: Option<Database>,
+}
+
+/// Tells whether this is a test binary whose servers share a PostgreSQL database each home: its
+/// name says so. The same modules are in a binary of another name, which uses SQLite.
+fn wants_postgres() -> bool {
+    let program = std::env::current_exe().expect("a running program has a path");
+    program.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("e2e_postgres"))
 }
 
 impl Home {
@@ -26,7 +35,13 @@ impl Home {
         for name in ["data", "run", "config", "state", "work"] {
             fs::create_dir(root.join(name)).expect("an empty directory takes folders");
         }
-        Self { directory: Some(directory), root }
+        let database = wants_postgres().then(Database::new);
+        Self { directory: Some(directory), root, database }
+    }
+
+    /// Returns the PostgreSQL database of the servers that live here; none if they use SQLite.
+    pub fn database(&self) -> Option<&Database> {
+        self.database.as_ref()
     }
 
     /// Returns the path of `name` in here.
@@ -73,7 +88,7 @@ impl Default for Home {
 impl Drop for Home {
     fn drop(&mut self) {
         if !thread::panicking() {
-            let leaks = leaks(&self.root);
+            let leaks = leaks(&self.root, self.database.as_ref());
             assert!(leaks.is_empty(), "in a log: {leaks:?}");
         } else if let Some(directory) = self.directory.take() {
             report_kept(&directory.keep());

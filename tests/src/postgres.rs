@@ -27,6 +27,9 @@ read -r _ || true
 rm -rf "$ROOT"
 "#;
 
+/// Every URL has it; the server asks for none. No log may ever show it.
+pub const PASSWORD: &str = "planted-password-of-the-database";
+
 /// A database of one test; dropped with this value.
 pub struct Database {
     name: String,
@@ -41,15 +44,9 @@ impl Database {
         Self { name }
     }
 
-    /// Returns where it is.
+    /// Returns where it is, with [`PASSWORD`].
     pub fn url(&self) -> String {
-        self.url_as("usher")
-    }
-
-    /// Returns where it is for another user, or one with a password: `NAME` or `NAME:PASSWORD`.
-    pub fn url_as(&self, user: &str) -> String {
-        let socket = cluster().root.display().to_string().replace('/', "%2F");
-        format!("postgres://{user}@{socket}/{}", self.name)
+        cluster().url(&self.name)
     }
 
     /// Runs statements and returns their rows, a line each, columns separated by tabs.
@@ -117,7 +114,7 @@ impl Cluster {
     /// Returns where a database of it is.
     pub fn url(&self, database: &str) -> String {
         let socket = self.root.display().to_string().replace('/', "%2F");
-        format!("postgres://usher@{socket}/{database}")
+        format!("postgres://usher:{PASSWORD}@{socket}/{database}")
     }
 
     /// Stops it at once and waits until it has ended.
