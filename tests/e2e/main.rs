@@ -10,6 +10,7 @@ mod hello;
 mod identity;
 mod replay;
 mod storage;
+mod tasks;
 mod terminal;
 mod transcript;
 mod turns;
