@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS, QUEUE_CAP_DEFAULT};
+use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS};
+use usher_shared::vocabulary::SettingSource;
 
 use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
+use crate::domain::settings::{Given, GivenSettings, Switch};
 
 /// The environment variable that beats every other source of the queue's cap.
 pub const MAX_PER_SESSION_VARIABLE: &str = "USHER_QUEUE_MAX_PER_SESSION";
@@ -46,18 +48,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// What the queue obeys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueSettings {
-    /// Stored entries of one session; 0: no cap of the user's choosing.
-    pub max_per_session: u32,
-}
-
 /// Everything that can be set.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the queue obeys.
-    pub queue: QueueSettings,
+    /// What queues obey, as far as users cannot choose it.
+    pub queue: GivenSettings,
     /// The interval of the server's pings.
     pub heartbeat: Duration,
     /// The interval of the dispatcher's regular pass.
@@ -104,6 +99,8 @@ pub enum ConfigError {
 struct File {
     default_agent: Option<String>,
     max_per_session: Option<i64>,
+    merge_enabled: Option<bool>,
+    auto_merge_enabled: Option<bool>,
     heartbeat: Option<String>,
     dispatch_pass: Option<String>,
     #[serde(default)]
@@ -146,14 +143,7 @@ impl Settings {
             Some(path) => read_file(path)?,
             None => File::default(),
         };
-        let max_per_session = match variable(MAX_PER_SESSION_VARIABLE) {
-            // Blank is unset.
-            Some(text) if !text.trim().is_empty() => cap(MAX_PER_SESSION_VARIABLE, &text)?,
-            _ => match file.max_per_session {
-                Some(value) => cap("max_per_session", &value.to_string())?,
-                None => QUEUE_CAP_DEFAULT,
-            },
-        };
+        let queue = given(&file, variable(MAX_PER_SESSION_VARIABLE))?;
         let time = |key: &str, text: &Option<String>, default| match text {
             Some(text) => duration(key, text),
             None => Ok(default),
@@ -169,13 +159,37 @@ impl Settings {
             why: "no agent of that name is configured",
         })?;
         Ok(Self {
-            queue: QueueSettings { max_per_session },
+            queue,
             heartbeat: time("heartbeat", &file.heartbeat, Duration::from_millis(HEARTBEAT_MS))?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,
             agents,
         })
     }
+}
+
+/// Returns what users cannot choose; `variable` is the environment's cap.
+fn given(file: &File, variable: Option<String>) -> Result<GivenSettings, ConfigError> {
+    let configured = |on: Option<bool>| {
+        on.map(|on| Given { value: Switch::of(on), source: SettingSource::Configuration })
+    };
+    let configured_cap = match file.max_per_session {
+        Some(value) => Some(cap("max_per_session", &value.to_string())?),
+        None => None,
+    };
+    // Blank is unset.
+    let max_per_session = match variable.filter(|text| !text.trim().is_empty()) {
+        Some(text) => Some(Given {
+            value: cap(MAX_PER_SESSION_VARIABLE, &text)?,
+            source: SettingSource::Environment,
+        }),
+        None => configured_cap.map(|value| Given { value, source: SettingSource::Configuration }),
+    };
+    Ok(GivenSettings {
+        max_per_session,
+        merge: configured(file.merge_enabled),
+        auto_merge: configured(file.auto_merge_enabled),
+    })
 }
 
 fn read_file(path: &Path) -> Result<File, ConfigError> {
@@ -249,7 +263,10 @@ fn duration(key: &str, text: &str) -> Result<Duration, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use usher_shared::limits::QUEUE_CAP_DEFAULT;
+
     use super::*;
+    use crate::domain::settings::SavedSettings;
 
     fn args() -> ServeArgs {
         ServeArgs {
@@ -264,7 +281,7 @@ mod tests {
 
     fn with_cap(text: &str) -> Result<u32, String> {
         Settings::load(&args(), |name| (name == MAX_PER_SESSION_VARIABLE).then(|| text.to_owned()))
-            .map(|settings| settings.queue.max_per_session)
+            .map(|settings| settings.queue.over(&SavedSettings::default()).max_per_session.value)
             .map_err(|error| error.to_string())
     }
 
@@ -279,6 +296,26 @@ mod tests {
             assert!(error.contains(MAX_PER_SESSION_VARIABLE), "{error}");
             assert!(error.contains(&format!("{text:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn what_file_and_environment_say_about_the_queue_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, "max_per_session = 5\nauto_merge_enabled = false").unwrap();
+        let load = |cap: Option<&str>| {
+            let args = ServeArgs { config: Some(path.clone()), ..args() };
+            Settings::load(&args, |_| cap.map(str::to_owned)).unwrap().queue
+        };
+        let configured = GivenSettings {
+            max_per_session: Some(Given { value: 5, source: SettingSource::Configuration }),
+            merge: None,
+            auto_merge: Some(Given { value: Switch::Off, source: SettingSource::Configuration }),
+        };
+        assert_eq!(load(None), configured);
+        assert_eq!(load(Some(" ")), configured);
+        let max_per_session = Some(Given { value: 0, source: SettingSource::Environment });
+        assert_eq!(load(Some("0")), GivenSettings { max_per_session, ..configured });
     }
 
     #[test]

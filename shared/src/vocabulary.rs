@@ -147,6 +147,18 @@ words! {
         HeadHeld = "head_held",
     }
 
+    /// Where the value of a setting comes from; each beats those after it.
+    SettingSource {
+        /// The server's environment.
+        Environment = "environment",
+        /// The server's configuration file.
+        Configuration = "configuration",
+        /// The user saved it.
+        Setting = "setting",
+        /// Nobody said anything.
+        Default = "default",
+    }
+
     /// Who speaks in a transcript.
     Role {
         /// The prompt of a turn.

@@ -87,8 +87,8 @@ async fn an_admission_is_answered_with_the_entry_and_the_proof() {
             "auto_run": false,
             "auto_run_reason": "user",
             "blocked": null,
-            "merge_enabled": queue["merge_enabled"],
-            "auto_merge_enabled": queue["auto_merge_enabled"],
+            "merge_enabled": true,
+            "auto_merge_enabled": false,
         })
     );
 }

@@ -23,11 +23,13 @@ pub struct Launch {
     wrapper: Vec<OsString>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    config: Option<String>,
+    folding: bool,
 }
 
 impl Launch {
     /// A server on an empty data directory, on a Unix socket and a free TCP port, without a cap
-    /// on its queues.
+    /// on its queues, that does not fold admissions into the tail.
     pub fn new() -> Self {
         Self::with_home(Home::new())
     }
@@ -42,6 +44,8 @@ impl Launch {
             wrapper: Vec::new(),
             args: vec!["--listen".into(), unix, "--listen".into(), "127.0.0.1:0".into()],
             env: Vec::new(),
+            config: None,
+            folding: false,
             home: Arc::new(home),
         }
         .env("USHER_QUEUE_MAX_PER_SESSION", "0")
@@ -95,10 +99,27 @@ impl Launch {
 
     /// Gives it this configuration file.
     #[must_use]
-    pub fn config(self, toml: &str) -> Self {
+    pub fn config(mut self, toml: &str) -> Self {
+        self.config = Some(toml.to_owned());
+        self
+    }
+
+    /// Lets it fold admissions into the tail unless somebody says otherwise, as outside of tests.
+    #[must_use]
+    pub fn folding(mut self) -> Self {
+        self.folding = true;
+        self
+    }
+
+    /// Writes the configuration file that it is started with; returns where.
+    fn write_config(&self) -> PathBuf {
+        let mut text = self.config.clone().unwrap_or_default();
+        if !self.folding && !text.contains("auto_merge_enabled") {
+            text.insert_str(0, "auto_merge_enabled = false\n");
+        }
         let file = self.home.path("config/server.toml");
-        fs::write(&file, toml).expect("the home is writable");
-        self.args([OsString::from("--config"), file.into_os_string()])
+        fs::write(&file, text).expect("the home is writable");
+        file
     }
 
     /// Returns the files of the server.
@@ -161,6 +182,8 @@ impl Launch {
         command
             .arg("--data-dir")
             .arg(self.data_dir())
+            .arg("--config")
+            .arg(self.write_config())
             .args(&self.args)
             .current_dir(self.home.path(""))
             .env_clear()

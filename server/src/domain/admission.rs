@@ -13,6 +13,7 @@ use usher_shared::vocabulary::AdmissionOutcome;
 use super::change::{Change, Decision};
 use super::entry::{Entry, Provenance, Sender};
 use super::event::Event;
+use super::merge;
 use super::session::{AutoRun, QueueHead, Session};
 
 /// A submission that names itself.
@@ -120,26 +121,19 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
     })
 }
 
-/// Decides a first admission to an authorized session.
+/// Decides a first admission to an authorized session. `tail` is the last stored entry if new ones
+/// may fold into it: a fold adds no entry, so a full queue takes it, too.
 pub fn admit(
     session: &Session,
     submission: Submission,
+    tail: Option<&Entry>,
     max_per_session: u32,
     fresh: Fresh,
 ) -> Result<Decision<Admitted>, AdmitRefusal> {
     if submission.content.is_blank() {
         return Err(AdmitRefusal::Blank);
     }
-    let max = cap_in_force(max_per_session);
-    if session.queue.stored >= max {
-        return Err(AdmitRefusal::QueueFull { queue_size: session.queue.stored, max });
-    }
-    let queue = QueueHead {
-        stored: session.queue.stored + 1,
-        next_position: session.queue.next_position.next(),
-        ..session.queue.changed()
-    };
-    let entry = Entry {
+    let new = Entry {
         id: fresh.entry_id,
         position: session.queue.next_position.max(Position::new(1)),
         content: Arc::from(submission.content.as_str()),
@@ -154,10 +148,34 @@ pub fn admit(
         revision: TargetRevision::new(1),
         reserved_for: None,
     };
-    let outcome = AdmissionOutcome::Admitted;
+    // What would break a bound stays an entry of its own.
+    let folded = tail
+        .filter(|tail| merge::may_fold(tail, &new))
+        .and_then(|tail| merge::join(tail, &new).ok());
+    let (outcome, entry, queue) = match folded {
+        Some(folded) => (AdmissionOutcome::Folded, folded, session.queue.changed()),
+        None => {
+            let max = cap_in_force(max_per_session);
+            if session.queue.stored >= max {
+                return Err(AdmitRefusal::QueueFull { queue_size: session.queue.stored, max });
+            }
+            let queue = QueueHead {
+                stored: session.queue.stored + 1,
+                next_position: new.position.next(),
+                ..session.queue.changed()
+            };
+            (AdmissionOutcome::Admitted, new, queue)
+        }
+    };
     let (snapshot, content_truncated) = snapshot(&entry);
+    let entry = Box::new(entry);
     let mut changes = vec![
-        Change::InsertEntry(session.key, Box::new(entry)),
+        match outcome {
+            AdmissionOutcome::Folded => Change::RewriteEntry(entry),
+            AdmissionOutcome::Admitted | AdmissionOutcome::Replayed => {
+                Change::InsertEntry(session.key, entry)
+            }
+        },
         Change::SetQueue(session.key, queue),
     ];
     let replay_safe = submission.identified.is_some();

@@ -1,5 +1,6 @@
 //! What a decision wants written, as data. One file of the store turns it into statements.
 
+use usher_shared::counter::Position;
 use usher_shared::id::{
     EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UndoId, UserId,
 };
@@ -67,10 +68,16 @@ pub enum Change {
     InsertEntry(SessionKey, Box<Entry>),
     /// Takes an entry for a turn.
     ReserveEntry(EntryId, TurnId),
-    /// Gives a reserved entry back to its place.
-    ReleaseEntry(EntryId),
-    /// Deletes an entry whose prompt is in the transcript now.
+    /// Gives the entries of a turn back to their places.
+    ReleaseEntries(TurnId),
+    /// Deletes the entries of a turn: their prompt is in the transcript now.
+    DeleteEntries(TurnId),
+    /// Replaces text, provenance, time and revision of an entry.
+    RewriteEntry(Box<Entry>),
+    /// Deletes an entry whose prompt is in another one now.
     DeleteEntry(EntryId),
+    /// Gives entries of a session new positions, all at once.
+    MoveEntries(SessionKey, Vec<(EntryId, Position)>),
     /// Hides an entry; it can be restored for a while.
     RemoveEntry(EntryId, UndoId, UnixMillis),
     /// Shows a removed entry again, at its place.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use usher_shared::counter::{Position, TargetRevision};
-use usher_shared::id::{AdmissionId, EntryId, TurnId};
+use usher_shared::id::{AdmissionId, EntryId, TaskId, TurnId};
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::SenderKind;
 
@@ -16,6 +16,8 @@ pub struct Sender {
     pub id: String,
     /// For people.
     pub name: String,
+    /// Agents: the task that the agent works for.
+    pub task: Option<TaskId>,
 }
 
 /// The admissions that an entry was made from.

@@ -9,10 +9,16 @@ pub mod admission;
 pub mod change;
 pub mod entry;
 pub mod event;
+#[cfg(test)]
+mod fixtures;
+pub mod merge;
 pub mod message;
 pub mod queue;
+pub mod send_now;
 pub mod session;
+pub mod settings;
 pub mod turn;
+pub mod turn_end;
 
 pub use change::{Change, Decision};
 pub use event::Event;

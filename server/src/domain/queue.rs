@@ -1,13 +1,17 @@
-//! Operations on waiting entries: remove, clear, and the auto-run switch.
+//! Operations on waiting entries: remove, clear, restore, merge, reorder, and the auto-run switch.
 
-use usher_shared::counter::QueueRevision;
+use std::collections::HashMap;
+
+use usher_shared::counter::{Position, QueueRevision};
 use usher_shared::id::{EntryId, UndoId};
 use usher_shared::limits::ENTRIES_MAX;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::AutoRunReason;
 
 use super::change::{Change, Decision};
+use super::entry::Entry;
 use super::event::Event;
+use super::merge::{Overflow, join, same_sender};
 use super::session::{AutoRun, QueueHead, Session};
 
 /// Hides one visible entry.
@@ -104,6 +108,85 @@ pub fn restore(session: &Session, removed: &[EntryId]) -> Result<Decision<u64>, 
     Ok(Decision { changes, events, reply: restored })
 }
 
+/// Why an entry was not merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeRefusal {
+    /// Nothing above takes it.
+    #[error("there is no entry above that takes it")]
+    NoTarget,
+    /// The result would break a bound.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+}
+
+/// Merges an entry into the one directly above, whose id, place, model and plan mode stay.
+pub fn merge(
+    session: &Session,
+    source: &Entry,
+    above: Option<&Entry>,
+) -> Result<Decision<EntryId>, MergeRefusal> {
+    let target = above
+        .filter(|above| {
+            above.reserved_for.is_none() && same_sender(&above.queued_by, &source.queued_by)
+        })
+        .ok_or(MergeRefusal::NoTarget)?;
+    let joined = join(target, source)?;
+    let queue =
+        QueueHead { stored: session.queue.stored.saturating_sub(1), ..session.queue.changed() };
+    Ok(Decision {
+        changes: vec![
+            Change::DeleteEntry(source.id),
+            Change::RewriteEntry(Box::new(joined)),
+            Change::SetQueue(session.key, queue),
+        ],
+        events: vec![(session.id, Event::QueueChanged)],
+        reply: target.id,
+    })
+}
+
+/// What a reorder came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reordered {
+    /// How many entries the order names.
+    pub entries: u64,
+    /// The queue's revision now.
+    pub revision: QueueRevision,
+}
+
+/// Puts the visible entries into another order. They share out the places that they have, so a
+/// reserved entry keeps its own.
+pub fn reorder(
+    session: &Session,
+    visible: &[(EntryId, Position)],
+    ordered: &[EntryId],
+) -> Result<Decision<Reordered>, QueueChanged> {
+    let changed = QueueChanged { revision: session.queue.revision };
+    let mut unplaced: HashMap<EntryId, Position> = visible.iter().copied().collect();
+    if ordered.len() != visible.len() {
+        return Err(changed);
+    }
+    let mut moves = Vec::new();
+    for (id, (_, place)) in ordered.iter().zip(visible) {
+        // An id that is there twice is not there the second time.
+        if unplaced.remove(id).ok_or(changed)? != *place {
+            moves.push((*id, *place));
+        }
+    }
+    let entries = ordered.len() as u64;
+    if moves.is_empty() {
+        return Ok(Decision::unchanged(Reordered { entries, revision: session.queue.revision }));
+    }
+    let queue = session.queue.changed();
+    Ok(Decision {
+        changes: vec![
+            Change::MoveEntries(session.key, moves),
+            Change::SetQueue(session.key, queue),
+        ],
+        events: vec![(session.id, Event::QueueChanged)],
+        reply: Reordered { entries, revision: queue.revision },
+    })
+}
+
 /// Switches auto-run; the same position again changes nothing, not even the reason.
 pub fn set_auto_run(session: &Session, enabled: bool) -> Option<QueueHead> {
     let auto_run = match (enabled, session.queue.auto_run) {
@@ -112,4 +195,12 @@ pub fn set_auto_run(session: &Session, enabled: bool) -> Option<QueueHead> {
         (true, AutoRun::On) | (false, AutoRun::Off(_)) => return None,
     };
     Some(QueueHead { auto_run, ..session.queue.changed() })
+}
+
+/// Turns ON to OFF with a reason; OFF keeps the reason it has.
+pub(super) fn off(queue: QueueHead, reason: AutoRunReason) -> QueueHead {
+    match queue.auto_run {
+        AutoRun::On => QueueHead { auto_run: AutoRun::Off(reason), ..queue },
+        AutoRun::Off(_) => queue,
+    }
 }

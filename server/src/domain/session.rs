@@ -1,9 +1,11 @@
 //! A session as decisions see it, and who may touch it.
 
 use usher_shared::counter::{MessageSeq, Position, QueueRevision};
-use usher_shared::id::{EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UserId};
+use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{AutoRunReason, SessionState, TaskKind};
+
+use super::settings::SavedSettings;
 
 /// The store's handle of a session row. Decisions only hand it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,15 +99,18 @@ pub enum TurnStage {
 pub enum Stop {
     /// Nobody.
     NotAsked,
-    /// Somebody did.
+    /// Somebody did: what waits is parked.
     Asked,
+    /// Other entries were sent now. They are reserved for this turn, which begins when the open one
+    /// has ended.
+    Replaced(TurnId),
 }
 
 /// Where an open turn's prompt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnPrompt {
-    /// In the queue, reserved.
-    Entry(EntryId),
+    /// In the queue: the entries that are reserved for the turn.
+    Entries,
     /// In the transcript: accepted, or run again.
     Message(MessageId),
 }
@@ -160,6 +165,8 @@ pub struct Session {
     pub queue: QueueHead,
     /// Its open turn.
     pub turn: Option<OpenTurn>,
+    /// What its owner saved about queues.
+    pub saved: SavedSettings,
 }
 
 /// What names a session in a request.
@@ -204,7 +211,9 @@ impl Session {
     pub fn state(&self) -> SessionState {
         match self.turn {
             None => SessionState::Idle,
-            Some(OpenTurn { stop: Stop::Asked, .. }) => SessionState::Cancelling,
+            Some(OpenTurn { stop: Stop::Asked | Stop::Replaced(_), .. }) => {
+                SessionState::Cancelling
+            }
             Some(OpenTurn { stage: TurnStage::Running, .. }) => SessionState::Running,
             Some(OpenTurn { stage: TurnStage::Reserved | TurnStage::HandedOver, .. }) => {
                 SessionState::Starting

@@ -1,68 +1,18 @@
-use usher_shared::counter::{MessageSeq, Position, QueueRevision, TargetRevision};
-use usher_shared::id::{AdmissionId, EntryId, IncarnationId, SessionId, TaskId, UserId};
-use usher_shared::vocabulary::SenderKind;
-use uuid::Uuid;
+use usher_shared::vocabulary::Resolution;
 
-use super::super::entry::{Provenance, Sender};
-use super::super::session::{IncarnationKey, SessionKey};
+use super::super::fixtures::{NOW, entry, session, uuid};
+use super::super::session::AutoRun;
+use super::super::turn::{
+    CancelRefusal, Cancelled, NotOpen, ResolveRefusal, accept, cancel, hand_over, resolve,
+};
 use super::*;
-
-fn uuid(n: u128) -> Uuid {
-    Uuid::from_u128(n)
-}
-
-const NOW: UnixMillis = UnixMillis::new(1_000);
-
-fn entry() -> Entry {
-    Entry {
-        id: EntryId::from_uuid(uuid(7)),
-        position: Position::new(3),
-        content: Arc::from("do it"),
-        model: None,
-        plan_mode: false,
-        provenance: Provenance {
-            admission_ids: vec![AdmissionId::parse("k1").unwrap()],
-            past: Vec::new(),
-        },
-        queued_at: NOW,
-        queued_by: Sender { kind: SenderKind::User, id: "u".to_owned(), name: "anna".to_owned() },
-        revision: TargetRevision::new(1),
-        reserved_for: None,
-    }
-}
-
-fn session(turn: Option<OpenTurn>) -> Session {
-    Session {
-        key: SessionKey(1),
-        id: SessionId::from_uuid(uuid(1)),
-        task_id: TaskId::from_uuid(uuid(2)),
-        incarnation_id: IncarnationId::from_uuid(uuid(3)),
-        incarnation_key: IncarnationKey(1),
-        owner: UserId::from_uuid(uuid(4)),
-        archived: false,
-        workspace_dir: None,
-        agent: "demo".to_owned(),
-        model: None,
-        mode: None,
-        title: "t".to_owned(),
-        created_at: NOW,
-        last_seq: MessageSeq::new(10),
-        queue: QueueHead {
-            revision: QueueRevision::new(5),
-            stored: 2,
-            next_position: Position::new(5),
-            auto_run: AutoRun::On,
-        },
-        turn,
-    }
-}
 
 fn turn(stage: TurnStage, stop: Stop, prompt: TurnPrompt) -> OpenTurn {
     OpenTurn { id: TurnId::from_uuid(uuid(9)), stage, stop, prompt, started_at: NOW }
 }
 
 fn in_queue(stage: TurnStage, stop: Stop) -> OpenTurn {
-    turn(stage, stop, TurnPrompt::Entry(entry().id))
+    turn(stage, stop, TurnPrompt::Entries)
 }
 
 fn fresh() -> Fresh {
@@ -100,7 +50,7 @@ fn did(before: &Session, decision: &Decision<()>) -> Did {
     let mut newest = before.last_seq;
     for change in &decision.changes {
         match change {
-            Change::ReleaseEntry(_) => did.prompt = "back in the queue",
+            Change::ReleaseEntries(_) => did.prompt = "back in the queue",
             Change::InsertMessage(_, _, message) => {
                 assert_eq!(message.seq, newest.next(), "messages are numbered without gaps");
                 newest = message.seq;
@@ -119,7 +69,7 @@ fn did(before: &Session, decision: &Decision<()>) -> Did {
                 did.revision_grew = queue.revision > before.queue.revision;
             }
             Change::EndTurn { outcome, .. } => did.outcome = *outcome,
-            Change::DeleteEntry(_) | Change::SettleMessages(..) => {}
+            Change::DeleteEntries(_) | Change::SettleMessages(..) => {}
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -129,7 +79,7 @@ fn did(before: &Session, decision: &Decision<()>) -> Did {
 fn ended(open: OpenTurn, how: TurnEnd) -> Did {
     let session = session(Some(open));
     let records = match open.prompt {
-        TurnPrompt::Entry(_) => TurnRecords { entry: Some(entry()), ..TurnRecords::default() },
+        TurnPrompt::Entries => TurnRecords { entries: vec![entry()], ..TurnRecords::default() },
         TurnPrompt::Message(id) => {
             let prompt =
                 user_message(&session, open.id, &entry(), id, MessageStatus::Complete, NOW);
@@ -222,7 +172,7 @@ fn recovery_puts_each_stage_where_it_belongs() {
     let recovered = |open: OpenTurn| {
         let session = session(Some(open));
         let records = match open.prompt {
-            TurnPrompt::Entry(_) => TurnRecords { entry: Some(entry()), ..TurnRecords::default() },
+            TurnPrompt::Entries => TurnRecords { entries: vec![entry()], ..TurnRecords::default() },
             TurnPrompt::Message(id) => TurnRecords {
                 prompt: Some(user_message(
                     &session,
@@ -385,4 +335,42 @@ fn a_prompt_that_could_not_start_and_was_stopped_waits_and_is_not_started_again(
     let did = ended(in_queue(TurnStage::HandedOver, Stop::Asked), failed);
     assert_eq!(did.prompt, "back in the queue");
     assert_eq!(did.auto_run, AutoRun::Off(AutoRunReason::Cancelled));
+}
+
+fn replaced(outcome: TurnOutcome) -> Decision<()> {
+    let next = TurnId::from_uuid(uuid(10));
+    let open = in_transcript(Stop::Replaced(next));
+    let records = TurnRecords { next: vec![entry()], ..TurnRecords::default() };
+    end(&session(Some(open)), open, how(outcome, None), records, fresh())
+}
+
+#[test]
+fn a_replaced_turn_is_followed_by_its_replacement_in_the_same_transaction() {
+    for outcome in [TurnOutcome::Completed, TurnOutcome::Failed, TurnOutcome::Cancelled] {
+        let decision = replaced(outcome);
+        assert!(
+            matches!(decision.changes[..], [
+                Change::EndTurn {
+                    outcome: TurnOutcome::Cancelled,
+                    reason: Some(TurnReason::Replaced),
+                    ..
+                },
+                Change::InsertTurn(_, OpenTurn { id, stage: TurnStage::Reserved, .. }),
+            ] if id == TurnId::from_uuid(uuid(10))),
+            "no message, no parking: {decision:?}"
+        );
+        assert!(!decision.events.iter().any(|(_, event)| *event == Event::MayStart));
+    }
+}
+
+#[test]
+fn a_replacement_that_a_crash_came_before_waits_again_and_is_parked() {
+    let decision = replaced(TurnOutcome::Interrupted);
+    let released = Change::ReleaseEntries(TurnId::from_uuid(uuid(10)));
+    assert!(decision.changes.contains(&released));
+    assert!(!decision.changes.iter().any(|change| matches!(change, Change::InsertTurn(..))));
+    assert!(decision.changes.iter().any(|change| matches!(
+        change,
+        Change::SetQueue(_, queue) if queue.auto_run == AutoRun::Off(AutoRunReason::Interrupted)
+    )));
 }

@@ -9,15 +9,16 @@ use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::{
-    NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX, READ_BYTES_MAX,
+    ENTRIES_MAX, NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX, READ_BYTES_MAX,
 };
 use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
 use usher_shared::protocol::queue::{
-    AutoRunSetParams, AutoRunSetReply, QueueAddParams, QueueClearParams, QueueClearReply,
-    QueueDrainParams, QueueDrainReply, QueueGetParams, QueueRemoveParams, QueueRemoveReply,
-    QueueRestoreParams, QueueRestoreReply,
+    AutoRunSetParams, AutoRunSetReply, EntryGetParams, QueueAddParams, QueueClearParams,
+    QueueClearReply, QueueDrainParams, QueueDrainReply, QueueGetParams, QueueMergeParams,
+    QueueMergeReply, QueueRemoveParams, QueueRemoveReply, QueueReorderParams, QueueReorderReply,
+    QueueRestoreParams, QueueRestoreReply, SendNowParams, SendNowReply,
 };
 use usher_shared::protocol::session::{
     self as wire_session, PermissionRespondParams, PermissionRespondReply, SessionCreateParams,
@@ -98,6 +99,10 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
         QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
         QueueRestoreParams::ACTION => router.queue_restore(wire::parse(payload)?),
+        EntryGetParams::ACTION => router.entry_get(wire::parse(payload)?),
+        QueueMergeParams::ACTION => router.queue_merge(wire::parse(payload)?),
+        QueueReorderParams::ACTION => router.queue_reorder(wire::parse(payload)?),
+        SendNowParams::ACTION => router.send_now(wire::parse(payload)?),
         QueueDrainParams::ACTION => router.queue_drain(wire::parse(payload)?),
         AutoRunSetParams::ACTION => router.auto_run_set(wire::parse(payload)?),
         _ => Err(WireError::new(ErrorCode::UnknownAction, "unknown action")),
@@ -377,6 +382,58 @@ impl Router {
             let restored =
                 restored.map_err(|error| wire::transact_error(error, wire::queue_error))?;
             Ok(QueueRestoreReply { restored })
+        })
+    }
+
+    fn entry_get(self, params: EntryGetParams) -> Routed {
+        let target = wire::target(&params.identity);
+        self.work(Some(target.session_id), EntryGetParams::ACTION, move |context| async move {
+            let found = context.service.entry(context.caller, target, params.entry_id).await;
+            let entry = found.map_err(|error| Ok(wire::queue_error(error)))?;
+            Ok(wire::queued(&target, entry, false))
+        })
+    }
+
+    fn queue_merge(self, params: QueueMergeParams) -> Routed {
+        let target = wire::target(&params.identity);
+        self.work(Some(target.session_id), QueueMergeParams::ACTION, move |context| async move {
+            let merged = context.service.merge(context.caller, target, params.entry_id).await;
+            let entry_id =
+                merged.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueMergeReply { entry_id })
+        })
+    }
+
+    fn queue_reorder(self, params: QueueReorderParams) -> Routed {
+        let target = wire::target(&params.identity);
+        if params.ordered_ids.len() > ENTRIES_MAX {
+            let error = WireError::validation("ordered_ids", "too many");
+            return Err(error.with("limit", ENTRIES_MAX));
+        }
+        let lane = Some(target.session_id);
+        self.work(lane, QueueReorderParams::ACTION, move |context| async move {
+            let QueueReorderParams { ordered_ids, expected_queue_revision, .. } = params;
+            let reordered = context
+                .service
+                .reorder(context.caller, target, ordered_ids, expected_queue_revision)
+                .await
+                .map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(QueueReorderReply {
+                session_id: target.session_id,
+                reordered: reordered.entries,
+                queue_revision: reordered.revision,
+            })
+        })
+    }
+
+    fn send_now(self, params: SendNowParams) -> Routed {
+        let target = wire::target(&params.identity);
+        let ask = wire::send_now(&params)?;
+        self.work(Some(target.session_id), SendNowParams::ACTION, move |context| async move {
+            let sent = context.service.send_now(context.caller, target, ask).await;
+            let sent_count =
+                sent.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+            Ok(SendNowReply { session_id: target.session_id, dispatched: true, sent_count })
         })
     }
 

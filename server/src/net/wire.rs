@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::id::TurnId;
 use usher_shared::limits::{
     MESSAGE_CONTENT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, STATUS_BYTES_MAX,
 };
@@ -11,7 +12,7 @@ use usher_shared::protocol::Request;
 use usher_shared::protocol::hello::User;
 use usher_shared::protocol::queue::{
     Admission, EntryMetadata, QueueAddParams, QueueAddReply, QueueStatus, QueuedBy, QueuedMessage,
-    StatusEntry,
+    SendNowParams, SendNowScope, StatusEntry,
 };
 use usher_shared::protocol::session::{self as wire_session, Identity, Permission};
 use usher_shared::protocol::task::{self as wire_task, TaskCreateParams};
@@ -25,7 +26,10 @@ use super::hub::LiveText;
 use crate::dispatch::Question;
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
+use crate::domain::merge::Overflow;
 use crate::domain::message::Message;
+use crate::domain::queue::MergeRefusal;
+use crate::domain::send_now::{Resume, Scope, SendNow, SendNowRefusal};
 use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
 use crate::service::{
     AddError, FindError, MakeError, QueueError, QueueView, TaskRequest, TurnError,
@@ -127,7 +131,12 @@ pub(super) fn submission(
         content,
         model: params.model,
         plan_mode: params.plan_mode.unwrap_or(false),
-        queued_by: Sender { kind: SenderKind::User, id: queued_by.id, name: queued_by.name },
+        queued_by: Sender {
+            kind: SenderKind::User,
+            id: queued_by.id,
+            name: queued_by.name,
+            task: None,
+        },
     };
     Ok((target, submission))
 }
@@ -141,6 +150,26 @@ pub(super) fn bounded(field: &str, text: Option<&str>, max: usize) -> Result<(),
         Some(text) if text.contains('\0') => Err(WireError::validation(field, "holds a NUL")),
         _ => Ok(()),
     }
+}
+
+/// Checks what shall be sent now.
+pub(super) fn send_now(params: &SendNowParams) -> Result<SendNow, WireError> {
+    let scope = match (params.scope, params.entry_id) {
+        (SendNowScope::Entry, Some(id)) => Scope::Entry(id),
+        (SendNowScope::Entry, None) => {
+            return Err(WireError::validation("entry_id", "which entry?"));
+        }
+        (SendNowScope::All, None) => Scope::All,
+        (SendNowScope::All, Some(_)) => {
+            return Err(WireError::validation("entry_id", "all or one entry?"));
+        }
+    };
+    Ok(SendNow {
+        scope,
+        expected_turn: params.expected_turn_id,
+        expected_revision: params.expected_queue_revision,
+        resume: if params.resume.unwrap_or(true) { Resume::Yes } else { Resume::No },
+    })
 }
 
 /// Checks what a task is asked for.
@@ -225,7 +254,7 @@ pub(super) fn permission(question: Question) -> Permission {
     }
 }
 
-fn queued(session: &Target, entry: Entry, content_truncated: bool) -> QueuedMessage {
+pub(super) fn queued(session: &Target, entry: Entry, content_truncated: bool) -> QueuedMessage {
     QueuedMessage {
         id: entry.id,
         task_id: session.task_id,
@@ -238,6 +267,7 @@ fn queued(session: &Target, entry: Entry, content_truncated: bool) -> QueuedMess
         metadata: EntryMetadata {
             queue_admission_ids: entry.provenance.admission_ids,
             queue_admission_ids_past: entry.provenance.past,
+            sender_task_id: entry.queued_by.task,
             ..EntryMetadata::default()
         },
         queued_at: entry.queued_at,
@@ -263,7 +293,7 @@ pub(super) fn admitted(target: &Target, admitted: Admitted) -> QueueAddReply {
 }
 
 pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
-    let QueueView { session, entries, max } = view;
+    let QueueView { session, entries, policy } = view;
     let target = Target {
         task_id: session.task_id,
         session_id: session.id,
@@ -289,15 +319,15 @@ pub(super) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
         event_seq,
         entries,
         count: session.queue.stored,
-        max: u64::from(max),
+        max: u64::from(policy.max_per_session),
         auto_run: session.queue.auto_run == AutoRun::On,
         auto_run_reason: match session.queue.auto_run {
             AutoRun::On => None,
             AutoRun::Off(reason) => Some(reason),
         },
         blocked: None,
-        merge_enabled: false,
-        auto_merge_enabled: false,
+        merge_enabled: policy.merge.is_on(),
+        auto_merge_enabled: policy.auto_merge.is_on(),
     }
 }
 
@@ -445,6 +475,23 @@ pub(super) fn queue_error(error: QueueError) -> WireError {
         QueueError::Changed { revision } => {
             WireError::new(ErrorCode::QueueChanged, text).with("queue_revision", revision.get())
         }
+        QueueError::MergeDisabled => WireError::new(ErrorCode::MergeDisabled, text),
+        QueueError::NotMerged(refusal) => match refusal {
+            MergeRefusal::NoTarget => WireError::new(ErrorCode::NoMergeTarget, text),
+            MergeRefusal::Overflow(Overflow(bound)) => {
+                WireError::new(ErrorCode::MergeOverflow, text).with("limit", bound.name())
+            }
+        },
+        QueueError::NotSent(refusal) => match refusal {
+            SendNowRefusal::TurnChanged { open } => turn_changed(open),
+            SendNowRefusal::QueueChanged(changed) => queue_error(changed.into()),
+            SendNowRefusal::EntryNotFound => WireError::new(ErrorCode::EntryNotFound, text),
+            SendNowRefusal::QueueEmpty => WireError::new(ErrorCode::QueueEmpty, text),
+            SendNowRefusal::Overflow(Overflow(bound)) => {
+                WireError::new(ErrorCode::SendNowOverflow, text).with("limit", bound.name())
+            }
+            SendNowRefusal::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
+        },
         QueueError::UndoExpired(_) => WireError::new(ErrorCode::UndoExpired, text),
         QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
@@ -452,12 +499,16 @@ pub(super) fn queue_error(error: QueueError) -> WireError {
     }
 }
 
+fn turn_changed(open: Option<TurnId>) -> WireError {
+    WireError::new(ErrorCode::TurnChanged, "another turn is open")
+        .with("turn_id", open.map(|turn| turn.to_string()))
+}
+
 pub(super) fn turn_error(error: TurnError) -> WireError {
     let text = error.to_string();
     match error {
         TurnError::Unavailable(_) => unavailable(),
-        TurnError::Changed { open } => WireError::new(ErrorCode::TurnChanged, text)
-            .with("turn_id", open.map(|turn| turn.to_string())),
+        TurnError::Changed { open } => turn_changed(open),
         TurnError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         TurnError::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
         TurnError::PermissionClosed => WireError::new(ErrorCode::PermissionClosed, text),

@@ -4,7 +4,8 @@ use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
 
 use crate::domain::admission::AdmitRefusal;
-use crate::domain::queue::{QueueChanged, UndoExpired};
+use crate::domain::queue::{MergeRefusal, QueueChanged, UndoExpired};
+use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
 use crate::store::StoreError;
@@ -38,6 +39,12 @@ pub enum QueueError {
         /// The revision now.
         revision: QueueRevision,
     },
+    /// Merging is switched off.
+    #[error("merging is switched off")]
+    MergeDisabled,
+    /// The entry was not merged.
+    #[error(transparent)]
+    NotMerged(#[from] MergeRefusal),
     /// There is nothing left to put back.
     #[error(transparent)]
     UndoExpired(#[from] UndoExpired),
@@ -47,6 +54,9 @@ pub enum QueueError {
     /// A question is open.
     #[error("a question is open")]
     NotPromptable,
+    /// Nothing was sent now.
+    #[error(transparent)]
+    NotSent(#[from] SendNowRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -19,17 +19,17 @@ pub use turn::NewText;
 use usher_shared::id::StoreId;
 
 use crate::agent::Agents;
-use crate::config::QueueSettings;
 use crate::dispatch::Questions;
 use crate::domain::Decision;
 use crate::domain::session::Caller;
+use crate::domain::settings::GivenSettings;
 use crate::store::{Store, StoreError};
 
 /// The server's actions. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     store: Store,
-    settings: QueueSettings,
+    given: GivenSettings,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
 }
@@ -38,11 +38,11 @@ impl Service {
     /// Makes the actions over a store.
     pub fn new(
         store: Store,
-        settings: QueueSettings,
+        given: GivenSettings,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
     ) -> Self {
-        Self { store, settings, agents, questions }
+        Self { store, given, agents, questions }
     }
 
     /// Returns the agents of this server.

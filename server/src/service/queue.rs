@@ -9,8 +9,10 @@ use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::admission::{self, Admitted, Fresh, Submission};
 use crate::domain::entry::Entry;
-use crate::domain::queue::{self, Cleared};
+use crate::domain::queue::{self, Cleared, Reordered};
+use crate::domain::send_now::{self, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
+use crate::domain::settings::{QueuePolicy, Switch};
 use crate::domain::{Change, Decision, Event, turn};
 use crate::store::{Reads, StoreError, TransactError};
 
@@ -24,8 +26,8 @@ pub struct QueueView {
     pub session: Session,
     /// The visible entries in order.
     pub entries: Vec<Entry>,
-    /// The cap its users chose; 0: none.
-    pub max: u32,
+    /// What it obeys.
+    pub policy: QueuePolicy,
 }
 
 impl Service {
@@ -39,7 +41,7 @@ impl Service {
         target: Target,
         submission: Submission,
     ) -> Result<Admitted, TransactError<AddError>> {
-        let max = self.settings.max_per_session;
+        let given = self.given;
         let fresh = Fresh { entry_id: EntryId::from_uuid(fresh_uuid()), now: now() };
         let admitted = self
             .store
@@ -50,7 +52,13 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
-                Ok(admission::admit(&session, submission.clone(), max, fresh)?)
+                let policy = given.over(&session.saved).policy();
+                let tail = match policy.auto_merge {
+                    Switch::On => reads.tail(session.key)?,
+                    Switch::Off => None,
+                };
+                let (submission, max) = (submission.clone(), policy.max_per_session);
+                Ok(admission::admit(&session, submission, tail.as_ref(), max, fresh)?)
             })
             .await;
         if let Ok(admitted) = &admitted {
@@ -65,12 +73,13 @@ impl Service {
     /// # Errors
     /// See [`QueueError`].
     pub async fn queue(&self, caller: Caller, target: Target) -> Result<QueueView, QueueError> {
-        let max = self.settings.max_per_session;
+        let given = self.given;
         self.store
             .read(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let entries = reads.visible_entries(session.key)?;
-                Ok(QueueView { session, entries, max })
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }
@@ -89,10 +98,7 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                reads
-                    .entry(session.key, entry_id)?
-                    .filter(|entry| entry.reserved_for.is_none())
-                    .ok_or(QueueError::EntryNotFound)?;
+                visible(reads, &session, entry_id)?;
                 Ok(queue::remove(&session, entry_id, undo_id, now))
             })
             .await
@@ -113,7 +119,8 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 queue::expect_revision(&session, expected)?;
-                let visible = reads.visible_ids(session.key)?;
+                let visible: Vec<EntryId> =
+                    reads.visible_places(session.key)?.into_iter().map(|(id, _)| id).collect();
                 Ok(queue::clear(&session, &visible, undo_id, now))
             })
             .await
@@ -135,6 +142,97 @@ impl Service {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let removed = reads.removed_ids(session.key, undo_id, since)?;
                 Ok(queue::restore(&session, &removed)?)
+            })
+            .await
+    }
+
+    /// Returns one visible entry.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn entry(
+        &self,
+        caller: Caller,
+        target: Target,
+        entry_id: EntryId,
+    ) -> Result<Entry, QueueError> {
+        self.store
+            .read(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                visible(reads, &session, entry_id)
+            })
+            .await
+    }
+
+    /// Merges an entry into the one directly above; returns the one that both are now.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn merge(
+        &self,
+        caller: Caller,
+        target: Target,
+        entry_id: EntryId,
+    ) -> Result<EntryId, TransactError<QueueError>> {
+        let given = self.given;
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                if given.over(&session.saved).policy().merge == Switch::Off {
+                    return Err(QueueError::MergeDisabled);
+                }
+                let source = visible(reads, &session, entry_id)?;
+                let above = reads.above(session.key, source.position)?;
+                Ok(queue::merge(&session, &source, above.as_ref())?)
+            })
+            .await
+    }
+
+    /// Puts the visible entries into another order.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn reorder(
+        &self,
+        caller: Caller,
+        target: Target,
+        ordered: Vec<EntryId>,
+        expected: Option<QueueRevision>,
+    ) -> Result<Reordered, TransactError<QueueError>> {
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                queue::expect_revision(&session, expected)?;
+                let places = reads.visible_places(session.key)?;
+                Ok(queue::reorder(&session, &places, &ordered)?)
+            })
+            .await
+    }
+
+    /// Runs entries next, in the place of the turn that runs. Returns how many once the claim is
+    /// committed.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn send_now(
+        &self,
+        caller: Caller,
+        target: Target,
+        ask: SendNow,
+    ) -> Result<u64, TransactError<QueueError>> {
+        let (turn_id, now) = (TurnId::from_uuid(fresh_uuid()), now());
+        self.store
+            .transact(move |reads| {
+                let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                let chosen = match ask.scope {
+                    Scope::All => reads.visible_entries(session.key)?,
+                    Scope::Entry(id) => reads
+                        .entry(session.key, id)?
+                        .filter(|entry| entry.reserved_for.is_none())
+                        .into_iter()
+                        .collect(),
+                };
+                Ok(send_now::claim(&session, &ask, &chosen, turn_id, now)?)
             })
             .await
     }
@@ -205,6 +303,17 @@ impl Service {
             })
             .await
     }
+}
+
+fn visible(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    entry_id: EntryId,
+) -> Result<Entry, QueueError> {
+    reads
+        .entry(session.key, entry_id)?
+        .filter(|entry| entry.reserved_for.is_none())
+        .ok_or(QueueError::EntryNotFound)
 }
 
 /// Switches auto-run ON and starts the head of a promptable session.

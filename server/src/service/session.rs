@@ -155,13 +155,14 @@ impl Service {
         session_id: SessionId,
         limit: u32,
     ) -> Result<SessionView, FindError> {
-        let max = self.settings.max_per_session;
+        let given = self.given;
         self.store
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
                 let entries = reads.visible_entries(session.key)?;
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
-                Ok(SessionView { queue: QueueView { session, entries, max }, page })
+                let policy = given.over(&session.saved).policy();
+                Ok(SessionView { queue: QueueView { session, entries, policy }, page })
             })
             .await
     }

@@ -10,7 +10,8 @@ use super::{Service, TurnError};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::message::{Message, MessageDetails};
 use crate::domain::session::{Caller, OpenTurn, Session, Target, authorize};
-use crate::domain::turn::{self, Cancelled, Fresh, TurnEnd};
+use crate::domain::turn::{self, Cancelled};
+use crate::domain::turn_end::{self, Fresh, TurnEnd};
 use crate::domain::{Change, Decision, Event};
 use crate::store::{Reads, StoreError, TransactError};
 
@@ -45,7 +46,7 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let waiting = match session.turn {
-                    Some(_) => reads.visible_ids(session.key)?.len() as u64,
+                    Some(_) => reads.visible_places(session.key)?.len() as u64,
                     None => 0,
                 };
                 Ok(turn::cancel(&session, expected, waiting, now)?)
@@ -250,7 +251,7 @@ impl Service {
             .transact(move |reads| {
                 let (session, turn) = open(reads, session_id, turn_id)?;
                 let records = reads.turn_records(&session, &turn)?;
-                Ok(turn::end(&session, turn, end.clone(), records, fresh))
+                Ok(turn_end::end(&session, turn, end.clone(), records, fresh))
             })
             .await
     }
@@ -272,7 +273,7 @@ impl Service {
                         return Ok(Decision::unchanged(()));
                     };
                     let records = reads.turn_records(&session, &turn)?;
-                    Ok::<_, StoreError>(turn::recover(&session, turn, records, fresh))
+                    Ok::<_, StoreError>(turn_end::recover(&session, turn, records, fresh))
                 })
                 .await?;
         }

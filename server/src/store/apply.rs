@@ -1,6 +1,7 @@
 //! Turns the changes of a decision into statements.
 
-use usher_shared::id::MessageId;
+use usher_shared::counter::Position;
+use usher_shared::id::{EntryId, MessageId};
 use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_one};
@@ -24,7 +25,10 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::ReserveEntry(id, turn) => {
             one(conn, sql::ENTRY_RESERVE, &[Param::Id(id.uuid()), Param::Id(turn.uuid())])
         }
-        Change::ReleaseEntry(id) => one(conn, sql::ENTRY_RELEASE, &[Param::Id(id.uuid())]),
+        Change::ReleaseEntries(turn) => some(conn, sql::ENTRIES_RELEASE, &[Param::Id(turn.uuid())]),
+        Change::DeleteEntries(turn) => some(conn, sql::ENTRIES_DELETE, &[Param::Id(turn.uuid())]),
+        Change::RewriteEntry(entry) => rewrite_entry(conn, entry),
+        Change::MoveEntries(session, moves) => move_entries(conn, *session, moves),
         Change::DeleteEntry(id) => one(conn, sql::ENTRY_DELETE, &[Param::Id(id.uuid())]),
         Change::RemoveEntry(id, undo, at) => one(
             conn,
@@ -82,6 +86,14 @@ fn one(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(
     match conn.execute(sql, params)? {
         1 => Ok(()),
         _ => Err(StoreError::Damaged("a row that was just read is gone")),
+    }
+}
+
+/// Runs a statement that must change at least one of the rows that the decision was shown.
+fn some(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+    match conn.execute(sql, params)? {
+        0 => Err(StoreError::Damaged("rows that were just read are gone")),
+        _ => Ok(()),
     }
 }
 
@@ -161,9 +173,38 @@ fn insert_entry(conn: &mut dyn Conn, session: SessionKey, entry: &Entry) -> Resu
             Param::Text(entry.queued_by.kind.as_str()),
             Param::Text(&entry.queued_by.id),
             Param::Text(&entry.queued_by.name),
+            opt_id(entry.queued_by.task.map(|task| task.uuid())),
             int(entry.revision.get()),
         ],
     )
+}
+
+fn rewrite_entry(conn: &mut dyn Conn, entry: &Entry) -> Result<(), StoreError> {
+    let provenance = row::provenance_text(&entry.provenance);
+    one(
+        conn,
+        sql::ENTRY_REWRITE,
+        &[
+            Param::Id(entry.id.uuid()),
+            Param::Text(&entry.content),
+            Param::opt_text(provenance.as_deref()),
+            Param::Int(entry.queued_at.get()),
+            int(entry.revision.get()),
+        ],
+    )
+}
+
+fn move_entries(
+    conn: &mut dyn Conn,
+    session: SessionKey,
+    moves: &[(EntryId, Position)],
+) -> Result<(), StoreError> {
+    for (id, place) in moves {
+        let away = i64::try_from(place.get()).map_or(i64::MIN, |place| -place);
+        let params = [Param::Int(session.0), Param::Id(id.uuid()), Param::Int(away)];
+        one(conn, sql::ENTRY_MOVE_AWAY, &params)?;
+    }
+    some(conn, sql::ENTRIES_MOVE_BACK, &[Param::Int(session.0)])
 }
 
 fn insert_receipt(
@@ -198,12 +239,18 @@ fn insert_receipt(
     )
 }
 
-/// The columns `entry_id` and `message_id`: where a turn's prompt is.
-fn prompt_params(prompt: &TurnPrompt) -> (Option<Uuid>, Option<Uuid>) {
-    match prompt {
-        TurnPrompt::Entry(id) => (Some(id.uuid()), None),
-        TurnPrompt::Message(id) => (None, Some(id.uuid())),
-    }
+/// The columns `stop_asked`, `replaced_by` and `message_id`.
+fn turn_params(turn: &OpenTurn) -> [Param<'static>; 3] {
+    let (asked, replaced_by) = match turn.stop {
+        Stop::NotAsked => (0, None),
+        Stop::Asked => (1, None),
+        Stop::Replaced(by) => (1, Some(by.uuid())),
+    };
+    let message = match turn.prompt {
+        TurnPrompt::Entries => None,
+        TurnPrompt::Message(id) => Some(id.uuid()),
+    };
+    [Param::Int(asked), opt_id(replaced_by), opt_id(message)]
 }
 
 fn opt_id(uuid: Option<Uuid>) -> Param<'static> {
@@ -215,7 +262,7 @@ fn insert_turn(
     session: SessionKey,
     turn: &OpenTurn,
 ) -> Result<(), StoreError> {
-    let (entry, message) = prompt_params(&turn.prompt);
+    let [asked, replaced_by, message] = turn_params(turn);
     one(
         conn,
         sql::TURN_INSERT,
@@ -223,27 +270,18 @@ fn insert_turn(
             Param::Int(session.0),
             Param::Id(turn.id.uuid()),
             Param::Text(row::stage_word(turn.stage)),
-            Param::Int(i64::from(turn.stop == Stop::Asked)),
-            opt_id(entry),
-            opt_id(message),
+            asked,
+            replaced_by,
+            message,
             Param::Int(turn.started_at.get()),
         ],
     )
 }
 
 fn set_turn(conn: &mut dyn Conn, turn: &OpenTurn) -> Result<(), StoreError> {
-    let (entry, message) = prompt_params(&turn.prompt);
-    one(
-        conn,
-        sql::TURN_SET,
-        &[
-            Param::Id(turn.id.uuid()),
-            Param::Text(row::stage_word(turn.stage)),
-            Param::Int(i64::from(turn.stop == Stop::Asked)),
-            opt_id(entry),
-            opt_id(message),
-        ],
-    )
+    let [asked, replaced_by, message] = turn_params(turn);
+    let stage = Param::Text(row::stage_word(turn.stage));
+    one(conn, sql::TURN_SET, &[Param::Id(turn.id.uuid()), stage, asked, replaced_by, message])
 }
 
 fn insert_message(

@@ -80,14 +80,19 @@ fn submission(id: &str, text: &str) -> Submission {
         content: PromptText::parse(text).unwrap(),
         model: Some("m".to_owned()),
         plan_mode: true,
-        queued_by: Sender { kind: SenderKind::User, id: "u".to_owned(), name: "anna".to_owned() },
+        queued_by: Sender {
+            kind: SenderKind::User,
+            id: "u".to_owned(),
+            name: "anna".to_owned(),
+            task: None,
+        },
     }
 }
 
 fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
     let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
     let session = existing(reads, session);
-    admission::admit(&session, submission(id, text), 0, fresh).unwrap()
+    admission::admit(&session, submission(id, text), None, 0, fresh).unwrap()
 }
 
 fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {
@@ -222,7 +227,7 @@ async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says() 
         id: TurnId::from_uuid(Uuid::from_u128(n)),
         stage: TurnStage::Reserved,
         stop: Stop::NotAsked,
-        prompt: TurnPrompt::Entry(EntryId::from_uuid(Uuid::from_u128(1))),
+        prompt: TurnPrompt::Entries,
         started_at: UnixMillis::new(1),
     };
     let insert = |n| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use usher_shared::counter::MessageSeq;
+use usher_shared::counter::{MessageSeq, Position};
 use usher_shared::id::{
     AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId,
 };
@@ -18,9 +18,9 @@ use crate::domain::admission::Receipt;
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
 use crate::domain::session::{
-    Caller, IncarnationKey, OpenTurn, Session, SessionKey, Task, TaskKey, TurnPrompt,
+    Caller, IncarnationKey, OpenTurn, Session, SessionKey, Stop, Task, TaskKey, TurnPrompt,
 };
-use crate::domain::turn::TurnRecords;
+use crate::domain::turn_end::TurnRecords;
 
 /// Reads inside one transaction: all of them see the same state.
 pub struct Reads<'a> {
@@ -171,11 +171,41 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::ENTRIES_VISIBLE, &[Param::Int(session.0)], row::entry)
     }
 
-    /// Returns the names of the visible entries in order.
-    pub fn visible_ids(&mut self, session: SessionKey) -> Result<Vec<EntryId>, StoreError> {
-        query_all(self.conn, sql::ENTRY_IDS_VISIBLE, &[Param::Int(session.0)], |row| {
-            Ok(EntryId::from_uuid(row.uuid(0)?))
+    /// Returns the names and places of the visible entries in order.
+    pub fn visible_places(
+        &mut self,
+        session: SessionKey,
+    ) -> Result<Vec<(EntryId, Position)>, StoreError> {
+        query_all(self.conn, sql::ENTRY_PLACES_VISIBLE, &[Param::Int(session.0)], |row| {
+            let position = u64::try_from(row.int(1)?);
+            let position = position.map_err(|_| StoreError::Damaged("a negative position"))?;
+            Ok((EntryId::from_uuid(row.uuid(0)?), Position::new(position)))
         })
+    }
+
+    /// Returns the last stored entry, reserved or not.
+    pub fn tail(&mut self, session: SessionKey) -> Result<Option<Entry>, StoreError> {
+        query_one(self.conn, sql::ENTRY_LAST, &[Param::Int(session.0)], row::entry)
+    }
+
+    /// Returns the stored entry directly before a place, reserved or not.
+    pub fn above(
+        &mut self,
+        session: SessionKey,
+        place: Position,
+    ) -> Result<Option<Entry>, StoreError> {
+        let place = i64::try_from(place.get()).unwrap_or(i64::MAX);
+        let params = [Param::Int(session.0), Param::Int(place)];
+        query_one(self.conn, sql::ENTRY_ABOVE, &params, row::entry)
+    }
+
+    fn entries_of_turn(
+        &mut self,
+        session: SessionKey,
+        turn: TurnId,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let params = [Param::Int(session.0), Param::Id(turn.uuid())];
+        query_all(self.conn, sql::ENTRIES_OF_TURN, &params, row::entry)
     }
 
     /// Returns what a remove or clear took, if it was not before `since`.
@@ -208,13 +238,17 @@ impl<'a> Reads<'a> {
         session: &Session,
         turn: &OpenTurn,
     ) -> Result<TurnRecords, StoreError> {
-        let (entry, prompt) = match turn.prompt {
-            TurnPrompt::Entry(id) => (self.entry(session.key, id)?, None),
-            TurnPrompt::Message(id) => (None, self.message(session, id)?),
+        let (entries, prompt) = match turn.prompt {
+            TurnPrompt::Entries => (self.entries_of_turn(session.key, turn.id)?, None),
+            TurnPrompt::Message(id) => (Vec::new(), self.message(session, id)?),
+        };
+        let next = match turn.stop {
+            Stop::Replaced(by) => self.entries_of_turn(session.key, by)?,
+            Stop::Asked | Stop::NotAsked => Vec::new(),
         };
         let params = [Param::Int(session.key.0), Param::Id(turn.id.uuid())];
         let streaming = self.messages(sql::MESSAGES_STREAMING, &params, session.id)?;
-        Ok(TurnRecords { entry, prompt, streaming })
+        Ok(TurnRecords { entries, prompt, streaming, next })
     }
 
     /// Returns a message.

@@ -23,6 +23,7 @@ use crate::domain::session::{
     AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Stop, Task, TaskKey,
     TurnPrompt, TurnStage,
 };
+use crate::domain::settings::{SavedSettings, Switch};
 
 fn counter(value: i64) -> Result<u64, StoreError> {
     u64::try_from(value).map_err(|_| StoreError::Damaged("a negative counter"))
@@ -42,11 +43,14 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         Some(id) => Some(OpenTurn {
             id: TurnId::from_uuid(id),
             stage: stage(row.text(19)?)?,
-            stop: if row.int(20)? == 0 { Stop::NotAsked } else { Stop::Asked },
-            prompt: match (row.opt_uuid(21)?, row.opt_uuid(22)?) {
-                (_, Some(message)) => TurnPrompt::Message(MessageId::from_uuid(message)),
-                (Some(entry), None) => TurnPrompt::Entry(EntryId::from_uuid(entry)),
-                (None, None) => return Err(StoreError::Damaged("a turn without a prompt")),
+            stop: match (row.int(20)?, row.opt_uuid(21)?) {
+                (0, None) => Stop::NotAsked,
+                (_, None) => Stop::Asked,
+                (_, Some(turn)) => Stop::Replaced(TurnId::from_uuid(turn)),
+            },
+            prompt: match row.opt_uuid(22)? {
+                None => TurnPrompt::Entries,
+                Some(message) => TurnPrompt::Message(MessageId::from_uuid(message)),
             },
             started_at: time(row.int(23)?),
         }),
@@ -76,6 +80,17 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
             },
         },
         turn,
+        saved: saved_settings(row, 24)?,
+    })
+}
+
+/// What a user saved, in three columns; -1: not saved.
+pub(super) fn saved_settings(row: &dyn Row, first: usize) -> Result<SavedSettings, StoreError> {
+    let switch = |value: i64| (value >= 0).then_some(Switch::of(value != 0));
+    Ok(SavedSettings {
+        max_per_session: u32::try_from(row.int(first)?).ok(),
+        merge: switch(row.int(first + 1)?),
+        auto_merge: switch(row.int(first + 2)?),
     })
 }
 
@@ -120,9 +135,9 @@ pub(super) fn entry(row: &dyn Row) -> Result<Entry, StoreError> {
         plan_mode: row.int(4)? != 0,
         provenance: provenance(row.opt_text(5)?)?,
         queued_at: time(row.int(6)?),
-        queued_by: sender(row, 7)?,
-        revision: TargetRevision::new(counter(row.int(10)?)?),
-        reserved_for: row.opt_uuid(11)?.map(TurnId::from_uuid),
+        queued_by: Sender { task: row.opt_uuid(10)?.map(TaskId::from_uuid), ..sender(row, 7)? },
+        revision: TargetRevision::new(counter(row.int(11)?)?),
+        reserved_for: row.opt_uuid(12)?.map(TurnId::from_uuid),
     })
 }
 
@@ -131,6 +146,7 @@ fn sender(row: &dyn Row, first: usize) -> Result<Sender, StoreError> {
         kind: word(SenderKind::parse(row.text(first)?))?,
         id: row.text(first + 1)?.to_owned(),
         name: row.text(first + 2)?.to_owned(),
+        task: None,
     })
 }
 

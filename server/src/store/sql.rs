@@ -6,7 +6,9 @@ macro_rules! session_columns {
         "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, t.archived, t.workspace_dir, s.agent, \
          s.model, s.mode, s.title, s.created_at, s.last_seq, s.queue_revision, s.queue_stored, \
          s.next_position, s.auto_run_off, \
-         o.id, o.stage, o.stop_asked, o.entry_id, o.message_id, o.started_at"
+         o.id, o.stage, o.stop_asked, o.replaced_by, o.message_id, o.started_at, \
+         COALESCE(u.max_per_session, -1), COALESCE(u.merge_enabled, -1), \
+         COALESCE(u.auto_merge_enabled, -1)"
     };
 }
 macro_rules! from_sessions {
@@ -27,12 +29,17 @@ macro_rules! task_columns {
 macro_rules! entry_columns {
     () => {
         "id, position, content, model, plan_mode, provenance, queued_at, sender_kind, sender_id, \
-         sender_name, revision, turn_id"
+         sender_name, sender_task, revision, turn_id"
+    };
+}
+macro_rules! stored {
+    () => {
+        " FROM queue_entries WHERE session_key = ?1 AND undo_id IS NULL "
     };
 }
 macro_rules! visible {
     () => {
-        " FROM queue_entries WHERE session_key = ?1 AND undo_id IS NULL AND turn_id IS NULL "
+        concat!(stored!(), "AND turn_id IS NULL ")
     };
 }
 macro_rules! message_columns {
@@ -106,20 +113,40 @@ pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, que
 
 pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
-     sender_id, sender_name, revision) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+     sender_id, sender_name, sender_task, revision) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 pub(super) const ENTRIES_VISIBLE: &str =
     concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position");
 pub(super) const ENTRY_HEAD: &str =
     concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position LIMIT 1");
-pub(super) const ENTRY_IDS_VISIBLE: &str = concat!("SELECT id", visible!(), "ORDER BY position");
+pub(super) const ENTRY_PLACES_VISIBLE: &str =
+    concat!("SELECT id, position", visible!(), "ORDER BY position");
+pub(super) const ENTRY_LAST: &str =
+    concat!("SELECT ", entry_columns!(), stored!(), "ORDER BY position DESC LIMIT 1");
+pub(super) const ENTRY_ABOVE: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    stored!(),
+    "AND position < ?2 ORDER BY position DESC LIMIT 1"
+);
+pub(super) const ENTRIES_OF_TURN: &str =
+    concat!("SELECT ", entry_columns!(), stored!(), "AND turn_id = ?2 ORDER BY position");
 pub(super) const ENTRY_BY_ID: &str = concat!(
     "SELECT ",
     entry_columns!(),
     " FROM queue_entries WHERE id = ?2 AND session_key = ?1 AND undo_id IS NULL"
 );
 pub(super) const ENTRY_RESERVE: &str = "UPDATE queue_entries SET turn_id = ?2 WHERE id = ?1";
-pub(super) const ENTRY_RELEASE: &str = "UPDATE queue_entries SET turn_id = NULL WHERE id = ?1";
+pub(super) const ENTRIES_RELEASE: &str =
+    "UPDATE queue_entries SET turn_id = NULL WHERE turn_id = ?1";
+pub(super) const ENTRIES_DELETE: &str = "DELETE FROM queue_entries WHERE turn_id = ?1";
+pub(super) const ENTRY_REWRITE: &str = "UPDATE queue_entries \
+    SET content = ?2, provenance = ?3, queued_at = ?4, revision = ?5 WHERE id = ?1";
+/// In two steps, because no two entries may have one position in between.
+pub(super) const ENTRY_MOVE_AWAY: &str = "UPDATE queue_entries SET position = ?3 \
+    WHERE session_key = ?1 AND id = ?2";
+pub(super) const ENTRIES_MOVE_BACK: &str = "UPDATE queue_entries SET position = -position \
+    WHERE session_key = ?1 AND undo_id IS NULL AND position < 0";
 pub(super) const ENTRY_DELETE: &str = "DELETE FROM queue_entries WHERE id = ?1";
 pub(super) const ENTRY_REMOVE: &str =
     "UPDATE queue_entries SET undo_id = ?2, removed_at = ?3 WHERE id = ?1";
@@ -141,10 +168,10 @@ pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
-    (session_key, id, stage, stop_asked, entry_id, message_id, started_at) \
+    (session_key, id, stage, stop_asked, replaced_by, message_id, started_at) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 pub(super) const TURN_SET: &str = "UPDATE turns SET stage = ?2, stop_asked = ?3, \
-    entry_id = ?4, message_id = ?5 WHERE id = ?1 AND ended_at IS NULL";
+    replaced_by = ?4, message_id = ?5 WHERE id = ?1 AND ended_at IS NULL";
 pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, ended_at = ?4 \
     WHERE id = ?1 AND ended_at IS NULL";
 

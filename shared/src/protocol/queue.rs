@@ -9,7 +9,9 @@ use super::actions;
 use super::hello::User;
 use super::session::Identity;
 use crate::counter::{EventSeq, Position, QueueRevision, TargetRevision};
-use crate::id::{AdmissionId, AttachmentId, EntryId, IncarnationId, SessionId, TaskId, UndoId};
+use crate::id::{
+    AdmissionId, AttachmentId, EntryId, IncarnationId, SessionId, TaskId, TurnId, UndoId,
+};
 use crate::time::UnixMillis;
 pub use crate::vocabulary::{AdmissionOutcome, AutoRunReason, Blocked, SenderKind};
 
@@ -388,6 +390,100 @@ pub struct QueueRestoreReply {
     pub restored: u64,
 }
 
+/// `message.queue.entry.get`: one entry, whole, where a status shows a stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryGetParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Which entry.
+    pub entry_id: EntryId,
+}
+
+/// `message.queue.merge`: joins an entry with the one directly above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueMergeParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// The lower of the two.
+    pub entry_id: EntryId,
+}
+
+/// The answer to `message.queue.merge`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueMergeReply {
+    /// The entry that both are now.
+    pub entry_id: EntryId,
+}
+
+/// `message.queue.reorder`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReorderParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Every visible entry, once, in the new order.
+    pub ordered_ids: Vec<EntryId>,
+    /// Refuse (`queue_changed`) if the queue is another one by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_queue_revision: Option<QueueRevision>,
+}
+
+/// The answer to `message.queue.reorder`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReorderReply {
+    /// Which session.
+    pub session_id: SessionId,
+    /// How many entries the order names.
+    pub reordered: u64,
+    /// The queue's revision now.
+    pub queue_revision: QueueRevision,
+}
+
+/// Which entries are sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendNowScope {
+    /// The one that is named.
+    Entry,
+    /// All that are visible, as one turn.
+    All,
+}
+
+/// `message.queue.send_now`: runs entries next, in the place of the turn that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendNowParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Which entries.
+    pub scope: SendNowScope,
+    /// The entry, for [`SendNowScope::Entry`] only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_id: Option<EntryId>,
+    /// Refuse (`turn_changed`) if another turn runs by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_turn_id: Option<TurnId>,
+    /// Refuse (`queue_changed`) if the queue is another one by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_queue_revision: Option<QueueRevision>,
+    /// Whether auto-run goes ON; omitted: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
+}
+
+/// The answer to `message.queue.send_now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendNowReply {
+    /// Which session.
+    pub session_id: SessionId,
+    /// The claim is committed: these entries run next.
+    pub dispatched: bool,
+    /// How many entries.
+    pub sent_count: u64,
+}
+
 /// `message.queue.drain`: starts the head and switches auto-run ON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueDrainParams {
@@ -432,6 +528,10 @@ actions! {
     QueueRemoveParams => "message.queue.remove" => QueueRemoveReply;
     QueueClearParams => "message.queue.cancel" => QueueClearReply;
     QueueRestoreParams => "message.queue.restore" => QueueRestoreReply;
+    EntryGetParams => "message.queue.entry.get" => QueuedMessage;
+    QueueMergeParams => "message.queue.merge" => QueueMergeReply;
+    QueueReorderParams => "message.queue.reorder" => QueueReorderReply;
+    SendNowParams => "message.queue.send_now" => SendNowReply;
     QueueDrainParams => "message.queue.drain" => QueueDrainReply;
     AutoRunSetParams => "message.queue.auto_run.set" => AutoRunSetReply;
 }

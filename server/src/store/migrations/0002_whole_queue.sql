@@ -19,6 +19,9 @@ ALTER TABLE sessions ADD COLUMN operation @BYTES;
 
 -- The task of the agent that sent an entry.
 ALTER TABLE queue_entries ADD COLUMN sender_task @BYTES;
+-- The entries of a turn are those that carry its id: one, or all that were sent together.
+CREATE INDEX queue_entries_by_turn ON queue_entries (turn_id) WHERE turn_id IS NOT NULL;
+ALTER TABLE turns DROP COLUMN entry_id;
 -- The turn that begins when this one has ended.
 ALTER TABLE turns ADD COLUMN replaced_by @BYTES;
 
