@@ -9,6 +9,7 @@ mod frames;
 mod hello;
 mod identity;
 mod replay;
+mod soundness;
 mod storage;
 mod tasks;
 mod terminal;

@@ -12,6 +12,7 @@ pub mod leaks;
 pub mod pty;
 pub mod random;
 pub mod server;
+pub mod soundness;
 pub mod trace;
 
 use std::time::Duration;

@@ -14,6 +14,11 @@ const MIGRATIONS: &[&str] =
 const META_CREATE: &str =
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
 
+/// Returns the schema of this version.
+pub(super) const fn newest() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
 /// Runs what is missing. Refuses a database of a newer program.
 pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
     conn.execute(META_CREATE, []).map_err(store_error)?;
@@ -24,7 +29,7 @@ pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
         .map_err(store_error)?
         .parse()
         .map_err(|_| StoreError::Damaged("the schema number"))?;
-    let known = MIGRATIONS.len() as i64;
+    let known = newest();
     if found > known {
         return Err(StoreError::Newer { found, known });
     }

@@ -5,6 +5,7 @@
 //! `service`; `sqlite` is the driver, `conn` the small interface that a second one implements.
 
 mod apply;
+mod check;
 mod conn;
 #[cfg(test)]
 mod contract;
@@ -16,6 +17,7 @@ mod sql;
 mod sqlite;
 mod writer;
 
+pub use check::{CheckReport, Violation, check};
 pub use error::{StoreError, TransactError};
 pub use reads::{Page, PageBounds, Reads, TextRange};
 pub use sqlite::Sync;
