@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::leaks::leaks;
 use crate::postgres::Database;
+use crate::soundness::damages;
 
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
@@ -87,12 +88,21 @@ impl Default for Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        let mut wrong = Vec::new();
         if !thread::panicking() {
-            let leaks = leaks(&self.root, self.database.as_ref());
-            assert!(leaks.is_empty(), "in a log: {leaks:?}");
-        } else if let Some(directory) = self.directory.take() {
+            wrong.extend(
+                leaks(&self.root, self.database.as_ref())
+                    .into_iter()
+                    .map(|leak| format!("in a log: {leak}")),
+            );
+            wrong.extend(damages(&self.root).into_iter().map(|damage| format!("broken: {damage}")));
+        }
+        if (thread::panicking() || !wrong.is_empty())
+            && let Some(directory) = self.directory.take()
+        {
             report_kept(&directory.keep());
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }
 

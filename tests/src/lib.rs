@@ -13,6 +13,7 @@ pub mod postgres;
 pub mod pty;
 pub mod random;
 pub mod server;
+pub mod soundness;
 pub mod trace;
 
 use std::time::Duration;

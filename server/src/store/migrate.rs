@@ -29,6 +29,11 @@ impl Dialect {
     }
 }
 
+/// Returns the schema of this version.
+pub(super) const fn newest() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
 /// Runs what is missing, inside the caller's transaction, which keeps every other server out.
 /// Refuses a database of a newer program.
 pub(super) fn migrate(conn: &mut dyn Conn, dialect: Dialect) -> Result<(), StoreError> {
@@ -41,7 +46,7 @@ pub(super) fn migrate(conn: &mut dyn Conn, dialect: Dialect) -> Result<(), Store
         row.text(0)?.parse::<i64>().map_err(|_| StoreError::Damaged("the schema number"))
     })?
     .ok_or(StoreError::Damaged("the schema number"))?;
-    let known = MIGRATIONS.len() as i64;
+    let known = newest();
     if found > known {
         return Err(StoreError::Newer { found, known });
     }

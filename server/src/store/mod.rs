@@ -6,6 +6,7 @@
 //! its `writer`, and `postgres`.
 
 mod apply;
+mod check;
 mod conn;
 #[cfg(test)]
 mod contract;
@@ -23,6 +24,7 @@ mod sqlite;
 mod throwaway;
 mod writer;
 
+pub use check::{CheckReport, Violation, check};
 pub use error::{StoreError, TransactError};
 pub use handle::{EventSink, Store, StoreFiles};
 pub use postgres::DatabaseUrl;

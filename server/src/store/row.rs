@@ -102,7 +102,7 @@ pub(super) const fn stage_word(stage: TurnStage) -> &'static str {
     }
 }
 
-fn stage(text: &str) -> Result<TurnStage, StoreError> {
+pub(super) fn stage(text: &str) -> Result<TurnStage, StoreError> {
     match text {
         "reserved" => Ok(TurnStage::Reserved),
         "handed_over" => Ok(TurnStage::HandedOver),
@@ -213,7 +213,7 @@ impl From<&Provenance> for StoredProvenance {
     }
 }
 
-fn provenance(text: Option<&str>) -> Result<Provenance, StoreError> {
+pub(super) fn provenance(text: Option<&str>) -> Result<Provenance, StoreError> {
     let Some(text) = text else {
         return Ok(Provenance::default());
     };
@@ -250,7 +250,7 @@ struct StoredDetails {
     tool: Option<String>,
 }
 
-fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
+pub(super) fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
     let Some(text) = text else {
         return Ok(MessageDetails::default());
     };
