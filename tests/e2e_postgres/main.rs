@@ -5,6 +5,7 @@
 
 #[path = "../e2e/admission.rs"]
 mod admission;
+mod database;
 #[path = "../e2e/identity.rs"]
 mod identity;
 #[path = "../e2e/replay.rs"]

@@ -3,19 +3,20 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use tempfile::TempDir;
 
 use crate::leaks::leaks;
 use crate::postgres::Database;
-use crate::soundness::damages;
+use crate::soundness::{damages, shared_damage};
 
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
     directory: Option<TempDir>,
     root: PathBuf,
-    database: Option<Database>,
+    database: Option<Arc<Database>>,
 }
 
 /// Tells whether this is a test binary whose servers share a PostgreSQL database each home: its
@@ -28,6 +29,18 @@ fn wants_postgres() -> bool {
 impl Home {
     /// Makes an empty one.
     pub fn new() -> Self {
+        Self::over(wants_postgres().then(|| Arc::new(Database::new())))
+    }
+
+    /// Makes an empty one for a server over the same PostgreSQL database as the servers of this
+    /// home.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self::over(self.database.clone())
+    }
+
+    /// Makes an empty one for servers over this database, or over SQLite.
+    pub fn over(database: Option<Arc<Database>>) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("usher-")
             .tempdir()
@@ -36,13 +49,12 @@ impl Home {
         for name in ["data", "run", "config", "state", "work"] {
             fs::create_dir(root.join(name)).expect("an empty directory takes folders");
         }
-        let database = wants_postgres().then(Database::new);
         Self { directory: Some(directory), root, database }
     }
 
     /// Returns the PostgreSQL database of the servers that live here; none if they use SQLite.
     pub fn database(&self) -> Option<&Database> {
-        self.database.as_ref()
+        self.database.as_deref()
     }
 
     /// Returns the path of `name` in here.
@@ -90,12 +102,12 @@ impl Drop for Home {
     fn drop(&mut self) {
         let mut wrong = Vec::new();
         if !thread::panicking() {
-            wrong.extend(
-                leaks(&self.root, self.database.as_ref())
-                    .into_iter()
-                    .map(|leak| format!("in a log: {leak}")),
-            );
-            wrong.extend(damages(&self.root).into_iter().map(|damage| format!("broken: {damage}")));
+            let database = self.database.as_deref();
+            let leaks = leaks(&self.root, database);
+            wrong.extend(leaks.into_iter().map(|leak| format!("in a log: {leak}")));
+            let shared = database.filter(|database| database.was_used()).and_then(shared_damage);
+            let damages = damages(&self.root).into_iter().chain(shared);
+            wrong.extend(damages.map(|damage| format!("broken: {damage}")));
         }
         if (thread::panicking() || !wrong.is_empty())
             && let Some(directory) = self.directory.take()

@@ -69,7 +69,7 @@ fn texts(database: &Path) -> rusqlite::Result<Vec<String>> {
 /// The same of a PostgreSQL database; nothing of one that no server ever used. Each text up to its
 /// first line break, since the answer has a line each.
 fn shared_texts(database: &Database) -> Vec<String> {
-    if database.run("SELECT to_regclass('messages') IS NOT NULL") != ["t"] {
+    if !database.was_used() {
         return Vec::new();
     }
     database.run(&format!(
