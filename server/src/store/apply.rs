@@ -83,10 +83,7 @@ fn int(value: u64) -> Param<'static> {
 
 /// Runs a statement that must change exactly the one row that the decision was shown.
 fn one(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
-    match conn.execute(sql, params)? {
-        1 => Ok(()),
-        _ => Err(StoreError::Damaged("a row that was just read is gone")),
-    }
+    conn.change_one(sql, params)
 }
 
 /// Runs a statement that must change at least one of the rows that the decision was shown.
