@@ -15,6 +15,7 @@ mod handle;
 mod migrate;
 mod postgres;
 mod reads;
+mod recover;
 mod row;
 mod sql;
 mod sqlite;
