@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
-use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
+use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
 use crate::net::hub::{Hub, Sink};
 use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts};
 use crate::service::Service;
@@ -103,7 +103,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     make_private_folder(data_dir)?;
     let hub = Arc::new(Hub::new());
     let dispatcher = Arc::new(Dispatcher::default());
-    let sink = Sink { hub: Arc::clone(&hub), dispatcher: Arc::clone(&dispatcher) };
+    let ends = Arc::new(TurnEnds::default());
+    let sink = Sink {
+        hub: Arc::clone(&hub),
+        dispatcher: Arc::clone(&dispatcher),
+        ends: Arc::clone(&ends),
+    };
     let files = StoreFiles::of(data_dir);
     let store = Store::open(&files, &user_name(), sync(), Arc::new(sink))
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
@@ -122,11 +127,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
 
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service = Service::new(store, settings.queue, agents, questions);
+    let service = Service::new(store, settings.queue, agents, questions, ends);
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
+    service.finish_deletes().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
     let listeners = Listeners::bind(&addresses).await?;

@@ -212,8 +212,8 @@ impl Scribe {
             && !open.pending.is_empty()
         {
             let text = std::mem::take(&mut open.pending);
-            let id = open.id;
-            drop(insist(|| self.service.append(id, text.clone())).await);
+            let (session, id) = (self.session, open.id);
+            drop(insist(|| self.service.append(session, id, text.clone())).await);
         }
         for whole in self.tools.values_mut().chain(&mut self.plan) {
             let Some((text, status)) = whole.pending.take() else {

@@ -124,7 +124,9 @@ pub(super) async fn frames(
                 | Event::SessionChanged
                 | Event::MayStart
                 | Event::TurnReserved(_)
-                | Event::StopAsked(_) => continue,
+                | Event::StopAsked(_)
+                | Event::Hidden
+                | Event::Deleted => continue,
             },
             Broadcast::PermissionRequested(question) => {
                 let asked = PermissionRequested { permission: wire::permission(question.clone()) };

@@ -169,8 +169,19 @@ impl Service {
     ///
     /// # Errors
     /// See [`TurnError`].
-    pub async fn append(&self, message_id: MessageId, text: String) -> Transacted<()> {
-        self.change(vec![Change::AppendMessage(message_id, text)]).await
+    pub async fn append(
+        &self,
+        session_id: SessionId,
+        message_id: MessageId,
+        text: String,
+    ) -> Transacted<()> {
+        self.store
+            .transact(move |reads| {
+                existing(reads, session_id)?;
+                let changes = vec![Change::AppendMessage(message_id, text.clone())];
+                Ok(Decision { changes, events: Vec::new(), reply: () })
+            })
+            .await
     }
 
     /// Replaces the text of a message and tells its readers.

@@ -5,12 +5,14 @@
 //! `service`; `sqlite` is the driver, `conn` the small interface that a second one implements.
 
 mod apply;
+mod apply_lifecycle;
 mod conn;
 #[cfg(test)]
 mod contract;
 mod error;
 mod migrate;
 mod reads;
+mod reads_lifecycle;
 mod row;
 mod sql;
 mod sqlite;
