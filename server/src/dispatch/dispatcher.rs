@@ -37,6 +37,7 @@ struct Inbox {
     starts: Vec<TurnStart>,
     stops: Vec<(SessionId, TurnId)>,
     may_start: HashSet<SessionId>,
+    gone: Vec<SessionId>,
 }
 
 impl Dispatcher {
@@ -48,9 +49,11 @@ impl Dispatcher {
             Event::MayStart => {
                 self.inbox().may_start.insert(session);
             }
+            Event::Deleted => self.inbox().gone.push(session),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TaskChanged(_)
+            | Event::Hidden
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,
@@ -95,7 +98,7 @@ impl Dispatcher {
                 }
                 () = drains(&mut draining) => break,
             }
-            let Inbox { starts, stops, may_start } = std::mem::take(&mut *self.inbox());
+            let Inbox { starts, stops, may_start, gone } = std::mem::take(&mut *self.inbox());
             for start in starts {
                 let session = start.session_id;
                 let known = runners.get(&session).cloned();
@@ -117,6 +120,10 @@ impl Dispatcher {
                 if runner.is_none_or(|runner| runner.post(Order::Stop(turn)).is_err()) {
                     debug!(%session, %turn, "the turn to stop is over");
                 }
+            }
+            for session in gone {
+                // It lets go of the agent; one that is gone has none.
+                drop(runners.get(&session).map(|runner| runner.post(Order::Quit)));
             }
             for session in may_start {
                 let service = service.clone();
@@ -142,6 +149,9 @@ impl Dispatcher {
         }
         if let Err(error) = service.purge_removed(UNDO_MS).await {
             warn!(%error, "removed entries could not be purged");
+        }
+        if let Err(error) = service.finish_deletes().await {
+            warn!(%error, "what was deleted could not be purged yet");
         }
     }
 }

@@ -220,8 +220,8 @@ impl Scribe {
             && !open.pending.is_empty()
         {
             let text = std::mem::take(&mut open.pending);
-            let (id, at) = (open.id, open.written_bytes);
-            let written = insist(|| self.service.append(id, at, text.clone())).await;
+            let (session, id, at) = (self.session, open.id, open.written_bytes);
+            let written = insist(|| self.service.append(session, id, at, text.clone())).await;
             if written.is_ok() {
                 open.written_bytes += text.len() as u64;
             }

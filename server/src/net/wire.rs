@@ -31,8 +31,9 @@ use crate::domain::message::Message;
 use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::{Resume, Scope, SendNow, SendNowRefusal};
 use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
+use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, FindError, MakeError, QueueError, QueueView, TaskRequest, TurnError,
+    AddError, FindError, MakeError, QueueError, QueueView, SessionError, TaskRequest, TurnError,
 };
 use crate::store::{Page, StoreError, TransactError};
 
@@ -523,6 +524,22 @@ pub(super) fn turn_error(error: TurnError) -> WireError {
         TurnError::PermissionClosed => WireError::new(ErrorCode::PermissionClosed, text),
         TurnError::UnknownOption => WireError::validation("option_id", text),
         TurnError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(super) fn session_error(error: SessionError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SessionError::Unavailable(_) => unavailable(),
+        SessionError::Busy(_) | SessionError::Transfer(TransferRefusal::Busy) => {
+            WireError::new(ErrorCode::SessionBusy, text)
+        }
+        SessionError::Transfer(TransferRefusal::Full { queue_size, max }) => {
+            WireError::new(ErrorCode::QueueFull, text)
+                .with("queue_size", queue_size)
+                .with("max", max)
+        }
+        SessionError::Store(error) => store_broken(&error),
     }
 }
 

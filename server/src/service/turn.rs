@@ -177,8 +177,20 @@ impl Service {
     ///
     /// # Errors
     /// See [`TurnError`].
-    pub async fn append(&self, id: MessageId, at: u64, text: String) -> Transacted<()> {
-        self.change(vec![Change::AppendMessage { id, at, text }]).await
+    pub async fn append(
+        &self,
+        session_id: SessionId,
+        id: MessageId,
+        at: u64,
+        text: String,
+    ) -> Transacted<()> {
+        self.store
+            .transact(move |reads| {
+                existing(reads, session_id)?;
+                let changes = vec![Change::AppendMessage { id, at, text: text.clone() }];
+                Ok(Decision { changes, events: Vec::new(), reply: () })
+            })
+            .await
     }
 
     /// Replaces the text of a message and tells its readers.

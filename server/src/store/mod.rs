@@ -6,6 +6,7 @@
 //! its `writer`, and `postgres`.
 
 mod apply;
+mod apply_lifecycle;
 mod check;
 mod conn;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod handle;
 mod migrate;
 mod postgres;
 mod reads;
+mod reads_lifecycle;
 mod row;
 mod sql;
 mod sqlite;
