@@ -26,7 +26,7 @@ mod sqlite;
 mod throwaway;
 mod writer;
 
-pub use check::{CheckReport, Violation, check};
+pub use check::{CheckReport, Violation, check, check_database};
 pub use error::{StoreError, TransactError};
 pub use handle::{EventSink, Store, StoreFiles};
 pub use postgres::DatabaseUrl;
