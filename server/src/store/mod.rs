@@ -5,6 +5,7 @@
 //! `service`; `sqlite` is the driver, `conn` the small interface that a second one implements.
 
 mod apply;
+mod backup;
 mod check;
 mod conn;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod sql;
 mod sqlite;
 mod writer;
 
+pub use backup::{BackupError, backup};
 pub use check::{CheckReport, Violation, check};
 pub use error::{StoreError, TransactError};
 pub use reads::{Page, PageBounds, Reads, TextRange};
