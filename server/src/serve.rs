@@ -17,7 +17,7 @@ use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
 use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
 use crate::net::hub::{Hub, Sink};
-use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts};
+use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
 use crate::service::Service;
 use crate::store::{Store, StoreFiles, Sync};
 
@@ -103,7 +103,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     make_private_folder(data_dir)?;
     let hub = Arc::new(Hub::new());
     let dispatcher = Arc::new(Dispatcher::default());
-    let sink = Sink { hub: Arc::clone(&hub), dispatcher: Arc::clone(&dispatcher) };
+    let news = Arc::new(TaskNews::default());
+    let sink = Sink {
+        hub: Arc::clone(&hub),
+        dispatcher: Arc::clone(&dispatcher),
+        news: Arc::clone(&news),
+    };
     let files = StoreFiles::of(data_dir);
     let store = Store::open(&files, &user_name(), sync(), Arc::new(sink))
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
@@ -141,6 +146,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         service: service.clone(),
         hub,
         access,
+        news,
         store_id,
         owner,
         heartbeat: settings.heartbeat,
@@ -156,6 +162,10 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         .collect();
     let urls = listeners.urls();
     listeners.serve(&server);
+    tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.tell_news().await }
+    });
     announce(urls)?;
 
     tokio::select! {

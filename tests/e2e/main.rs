@@ -12,6 +12,7 @@ mod identity;
 mod replay;
 mod soundness;
 mod storage;
+mod tasks;
 mod terminal;
 mod transcript;
 mod turns;

@@ -42,6 +42,19 @@ fn closing_the_terminal_leaves_the_queue_running() {
 }
 
 #[test]
+fn prompts_that_wait_are_one_entry_unless_somebody_wants_them_apart() {
+    let user = UserHome::folding();
+    let mut terminal = Terminal::open(&user, 120, 40, &[]);
+    terminal.wait_for("Welcome");
+    terminal.submit("/demo sleep 2s; say first done");
+    terminal.submit("prompt one");
+    terminal.submit("prompt two");
+    terminal.wait_for("1/");
+    let screen = terminal.wait_for("You said: prompt one");
+    assert!(screen.contains("prompt two"), "{screen}");
+}
+
+#[test]
 fn the_terminal_is_left_as_it_was() {
     let user = UserHome::new();
     let mut terminal = Terminal::open(&user, 80, 24, &[]);

@@ -32,22 +32,30 @@ impl Ran {
 }
 
 /// A user's home in which `usher` starts its own server; stopped when dropped.
-#[derive(Default)]
 pub struct UserHome {
     home: Home,
     env: Vec<(OsString, OsString)>,
 }
 
 impl UserHome {
-    /// Makes a home without any server.
+    /// Makes a home without any server. Its server will keep every prompt an entry of its own.
     pub fn new() -> Self {
-        Self::default()
+        let user = Self { home: Home::new(), env: Vec::new() };
+        user.configure("");
+        user
     }
 
     /// The same, with more variables for every program that runs in it.
     pub fn with_env(variables: &[(&str, &str)]) -> Self {
         let env = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { home: Home::new(), env }
+        let mut user = Self::new();
+        user.env = env;
+        user
+    }
+
+    /// A home without any configuration: new prompts fold into the tail.
+    pub fn folding() -> Self {
+        Self { home: Home::new(), env: Vec::new() }
     }
 
     /// Returns the environment of its programs.
@@ -99,11 +107,18 @@ impl UserHome {
         command
     }
 
-    /// Writes the user's configuration file.
+    /// Writes the user's configuration file; prompts stay entries of their own.
     pub fn configure(&self, toml: &str) {
+        let toml = format!("auto_merge_enabled = false\n{toml}");
         let folder = self.home.path("config/usher");
         fs::create_dir_all(&folder).expect("the home is writable");
         fs::write(folder.join("config.toml"), toml).expect("the home is writable");
+    }
+}
+
+impl Default for UserHome {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -50,6 +50,7 @@ impl Dispatcher {
             }
             Event::QueueChanged
             | Event::SessionChanged
+            | Event::TaskChanged(_)
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,

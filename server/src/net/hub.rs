@@ -14,6 +14,7 @@ use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role};
 
+use super::news::TaskNews;
 use crate::clock::fresh_uuid;
 use crate::dispatch::{Answer, Dispatcher, Question};
 use crate::domain::Event;
@@ -301,6 +302,8 @@ pub struct Sink {
     pub hub: Arc<Hub>,
     /// For those who run.
     pub dispatcher: Arc<Dispatcher>,
+    /// For those who watch tasks.
+    pub news: Arc<TaskNews>,
 }
 
 impl EventSink for Sink {
@@ -308,6 +311,7 @@ impl EventSink for Sink {
         self.dispatcher.take(session, &event);
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
+            Event::TaskChanged(task) => self.news.note(task),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TurnStarted(_)
