@@ -11,6 +11,7 @@ mod conn;
 #[cfg(test)]
 mod contract;
 mod error;
+mod log_watch;
 mod migrate;
 mod reads;
 mod row;
