@@ -4,6 +4,7 @@
 
 mod admission;
 mod agents;
+mod backup;
 mod cli;
 mod frames;
 mod hello;
