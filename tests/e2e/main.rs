@@ -5,9 +5,11 @@
 mod admission;
 mod agents;
 mod cli;
+mod folding;
 mod frames;
 mod hello;
 mod identity;
+mod merge;
 mod replay;
 mod storage;
 mod terminal;

@@ -11,6 +11,7 @@ pub mod home;
 pub mod leaks;
 pub mod pty;
 pub mod random;
+pub mod scene;
 pub mod server;
 pub mod trace;
 
