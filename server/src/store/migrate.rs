@@ -34,11 +34,6 @@ impl Dialect {
     }
 }
 
-/// Returns the schema of this version.
-pub(super) const fn newest() -> i64 {
-    MIGRATIONS.len() as i64
-}
-
 /// Runs what is missing, inside the caller's transaction, which keeps every other server out.
 /// Refuses a database of a newer program.
 pub(super) fn migrate(conn: &mut dyn Conn, dialect: Dialect) -> Result<(), StoreError> {
