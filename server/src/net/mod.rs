@@ -5,6 +5,7 @@
 
 mod access;
 mod actions;
+mod actions_lifecycle;
 mod frames;
 mod gate;
 pub mod hub;

@@ -19,6 +19,11 @@ pub(super) enum Dialect {
     Postgres,
 }
 
+/// Returns the schema of this version.
+pub(super) const fn newest() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
 impl Dialect {
     fn spell(self, migration: &str) -> String {
         let (key, bytes) = match self {
@@ -27,11 +32,6 @@ impl Dialect {
         };
         migration.replace("@KEY", key).replace("@BYTES", bytes)
     }
-}
-
-/// Returns the schema of this version.
-pub(super) const fn newest() -> i64 {
-    MIGRATIONS.len() as i64
 }
 
 /// Runs what is missing, inside the caller's transaction, which keeps every other server out.
