@@ -8,6 +8,7 @@ mod admission;
 mod database;
 #[path = "../e2e/identity.rs"]
 mod identity;
+mod nodes;
 #[path = "../e2e/replay.rs"]
 mod replay;
 #[path = "../e2e/transcript.rs"]

@@ -104,6 +104,8 @@ impl PostgresStore {
                     Err(_) => sleep(lease / 10).await,
                 }
             }
+            // Nobody told a server without a lease.
+            self.sink().missed_some();
             info!("this server has a lease again");
         }
     }
