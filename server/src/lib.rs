@@ -7,6 +7,7 @@
 //! ```
 
 pub mod agent;
+mod check;
 mod clock;
 pub mod config;
 pub mod dispatch;
@@ -17,5 +18,6 @@ pub mod service;
 mod stop;
 pub mod store;
 
+pub use check::{CheckArgs, check};
 pub use config::ServeArgs;
 pub use serve::serve;

@@ -8,6 +8,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use crate::leaks::leaks;
+use crate::soundness::damages;
 
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
@@ -72,12 +73,17 @@ impl Default for Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        let mut wrong = Vec::new();
         if !thread::panicking() {
-            let leaks = leaks(&self.root);
-            assert!(leaks.is_empty(), "in a log: {leaks:?}");
-        } else if let Some(directory) = self.directory.take() {
+            wrong.extend(leaks(&self.root).into_iter().map(|leak| format!("in a log: {leak}")));
+            wrong.extend(damages(&self.root).into_iter().map(|damage| format!("broken: {damage}")));
+        }
+        if (thread::panicking() || !wrong.is_empty())
+            && let Some(directory) = self.directory.take()
+        {
             report_kept(&directory.keep());
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }
 

@@ -15,8 +15,7 @@ const TEXT_BYTES_MAX: i64 = 200;
 
 /// Returns what must not be in a log and is in one of the logs below `root`.
 pub fn leaks(root: &Path) -> Vec<String> {
-    let mut files = Vec::new();
-    collect(root, &mut files);
+    let files = files_below(root);
     let named = |name: &'static str| files.iter().filter(move |file| file.ends_with(name));
     let logs: Vec<String> = files
         .iter()
@@ -28,6 +27,13 @@ pub fn leaks(root: &Path) -> Vec<String> {
         .flat_map(|database| texts(database).unwrap_or_default())
         .chain(tokens.map(|token| token.trim().to_owned()));
     secrets.filter(|secret| logs.iter().any(|log| log.contains(secret))).collect()
+}
+
+/// Returns every plain file below `root`.
+pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    collect(root, &mut files);
+    files
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

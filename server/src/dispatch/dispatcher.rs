@@ -53,6 +53,7 @@ impl Dispatcher {
             Event::QueueChanged
             | Event::SessionChanged
             | Event::Hidden
+            | Event::TaskChanged(_)
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,

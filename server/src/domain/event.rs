@@ -1,6 +1,6 @@
 //! What the rest of the server is told after a commit.
 
-use usher_shared::id::{IncarnationId, SessionId, TurnId};
+use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
 use super::message::{Message, RunOptions};
@@ -12,6 +12,8 @@ pub enum Event {
     QueueChanged,
     /// The session's own fields are others; readers fetch them.
     SessionChanged,
+    /// The session's task is another one: how much waits in it, or its own fields.
+    TaskChanged(TaskId),
     /// The head may be able to start: the dispatcher looks.
     MayStart,
     /// A head was reserved: the dispatcher runs it.

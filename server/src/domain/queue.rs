@@ -28,7 +28,7 @@ pub fn remove(
             Change::RemoveEntry(entry_id, undo_id, now),
             Change::SetQueue(session.key, queue),
         ],
-        events: vec![(session.id, Event::QueueChanged)],
+        events: session.queue_resized().to_vec(),
         reply: undo_id,
     }
 }
@@ -82,7 +82,7 @@ pub fn clear(
     let mut changes: Vec<Change> =
         visible.iter().map(|id| Change::RemoveEntry(*id, undo_id, now)).collect();
     changes.push(Change::SetQueue(session.key, queue));
-    Decision { changes, events: vec![(session.id, Event::QueueChanged)], reply }
+    Decision { changes, events: session.queue_resized().to_vec(), reply }
 }
 
 /// There is nothing left to put back.
@@ -101,7 +101,7 @@ pub fn restore(session: &Session, removed: &[EntryId]) -> Result<Decision<u64>, 
     let queue = QueueHead { stored, ..session.queue.changed() };
     let mut changes: Vec<Change> = removed.iter().map(|id| Change::RestoreEntry(*id)).collect();
     changes.push(Change::SetQueue(session.key, queue));
-    let mut events = vec![(session.id, Event::QueueChanged)];
+    let mut events = session.queue_resized().to_vec();
     if session.is_promptable() && queue.auto_run == AutoRun::On {
         events.push((session.id, Event::MayStart));
     }
@@ -139,7 +139,7 @@ pub fn merge(
             Change::RewriteEntry(Box::new(joined)),
             Change::SetQueue(session.key, queue),
         ],
-        events: vec![(session.id, Event::QueueChanged)],
+        events: session.queue_resized().to_vec(),
         reply: target.id,
     })
 }

@@ -5,6 +5,7 @@ use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId, TurnId, User
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{AutoRunReason, SessionState, TaskKind};
 
+use super::event::Event;
 use super::settings::SavedSettings;
 
 /// The store's handle of a session row. Decisions only hand it on.
@@ -214,6 +215,11 @@ pub fn authorize(
 }
 
 impl Session {
+    /// What is told when the queue has more or fewer entries.
+    pub fn queue_resized(&self) -> [(SessionId, Event); 2] {
+        [(self.id, Event::QueueChanged), (self.id, Event::TaskChanged(self.task_id))]
+    }
+
     /// Tells whether a turn can start now.
     pub fn is_promptable(&self) -> bool {
         self.turn.is_none() && self.standing == Standing::Open

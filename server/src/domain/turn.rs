@@ -148,7 +148,7 @@ pub fn accept(
             };
             changes.push(Change::SetQueue(session.key, queue));
             events.push((session.id, Event::MessageWritten(Box::new(message))));
-            events.push((session.id, Event::QueueChanged));
+            events.extend(session.queue_resized());
             TurnPrompt::Message(message_id)
         }
         (prompt, _) => {

@@ -213,7 +213,7 @@ impl EndWriter {
         }
         if self.queue != self.session.queue {
             self.changes.push(Change::SetQueue(self.session.key, self.queue));
-            self.events.push((id, Event::QueueChanged));
+            self.events.extend(self.session.queue_resized());
         }
         match begins {
             Some((by, prompt)) => {

@@ -122,6 +122,7 @@ pub(super) async fn frames(
                 // Replaced by a later one, or never told.
                 Event::QueueChanged
                 | Event::SessionChanged
+                | Event::TaskChanged(_)
                 | Event::MayStart
                 | Event::TurnReserved(_)
                 | Event::StopAsked(_)

@@ -14,6 +14,7 @@ use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role};
 
+use super::news::TaskNews;
 use crate::clock::fresh_uuid;
 use crate::dispatch::{Answer, Dispatcher, Question, TurnEnds};
 use crate::domain::Event;
@@ -333,6 +334,8 @@ pub struct Sink {
     pub dispatcher: Arc<Dispatcher>,
     /// For those who wait until a turn has ended.
     pub ends: Arc<TurnEnds>,
+    /// For those who watch tasks.
+    pub news: Arc<TaskNews>,
 }
 
 impl EventSink for Sink {
@@ -344,6 +347,7 @@ impl EventSink for Sink {
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::Hidden | Event::Deleted => self.hub.end(session),
+            Event::TaskChanged(task) => self.news.note(task),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TurnStarted(_)

@@ -13,9 +13,11 @@ mod lanes;
 mod link;
 mod links;
 mod listener;
+mod news;
 mod server;
 mod wire;
 
 pub use access::Access;
 pub use listener::{ListenAddress, Listeners};
+pub use news::TaskNews;
 pub use server::{Server, ServerParts};

@@ -423,9 +423,12 @@ fn store_failed(error: &StoreError) -> WireError {
 
 fn store_broken(error: &StoreError) -> WireError {
     match error {
-        StoreError::Full | StoreError::ReadOnly | StoreError::Io(_) | StoreError::Closed => {
-            store_failed(error)
-        }
+        StoreError::Full
+        | StoreError::ReadOnly
+        | StoreError::Io(_)
+        | StoreError::Away(_)
+        | StoreError::Conflict
+        | StoreError::Closed => store_failed(error),
         StoreError::Damaged(_)
         | StoreError::Database(_)
         | StoreError::Locked(_)

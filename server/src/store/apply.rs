@@ -117,10 +117,7 @@ pub(super) fn one(
     sql: &'static str,
     params: &[Param<'_>],
 ) -> Result<(), StoreError> {
-    match conn.execute(sql, params)? {
-        1 => Ok(()),
-        _ => Err(StoreError::Damaged("a row that was just read is gone")),
-    }
+    conn.change_one(sql, params)
 }
 
 /// Runs a statement that must change at least one of the rows that the decision was shown.

@@ -111,7 +111,7 @@ pub(super) const fn stage_word(stage: TurnStage) -> &'static str {
     }
 }
 
-fn stage(text: &str) -> Result<TurnStage, StoreError> {
+pub(super) fn stage(text: &str) -> Result<TurnStage, StoreError> {
     match text {
         "reserved" => Ok(TurnStage::Reserved),
         "handed_over" => Ok(TurnStage::HandedOver),
@@ -259,7 +259,7 @@ struct StoredDetails {
     tool: Option<String>,
 }
 
-fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
+pub(super) fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
     let Some(text) = text else {
         return Ok(MessageDetails::default());
     };
