@@ -108,8 +108,8 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let sink = Sink {
         hub: Arc::clone(&hub),
         dispatcher: Arc::clone(&dispatcher),
-        ends: Arc::clone(&ends),
         news: Arc::clone(&news),
+        ends: Arc::clone(&ends),
     };
     let files = StoreFiles::of(data_dir);
     let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))

@@ -12,6 +12,7 @@ use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::message::{Message, MessageDetails};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
+use super::settings::SettingsPatch;
 
 /// A task to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +124,15 @@ pub enum Change {
     },
     /// Adds a message; its number becomes the session's newest.
     InsertMessage(SessionKey, IncarnationKey, Box<Message>),
-    /// Adds text to a streaming message.
-    AppendMessage(MessageId, String),
+    /// Adds text to a streaming message, once: text that is there already stays as it is.
+    AppendMessage {
+        /// Which message.
+        id: MessageId,
+        /// Where the text belongs, bytes.
+        at: u64,
+        /// The text.
+        text: String,
+    },
     /// Replaces the text of a streaming message.
     ReplaceMessage(MessageId, String),
     /// Sets how far a message has come.
@@ -135,6 +143,8 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Saves what a user chooses about queues: what the patch names.
+    SaveSettings(UserId, SettingsPatch),
     /// Archives a task.
     ArchiveTask(TaskKey),
     /// Brings an archived task back.

@@ -332,10 +332,10 @@ pub struct Sink {
     pub hub: Arc<Hub>,
     /// For those who run.
     pub dispatcher: Arc<Dispatcher>,
-    /// For those who wait until a turn has ended.
-    pub ends: Arc<TurnEnds>,
     /// For those who watch tasks.
     pub news: Arc<TaskNews>,
+    /// For those who wait until a turn has ended.
+    pub ends: Arc<TurnEnds>,
 }
 
 impl EventSink for Sink {
@@ -346,8 +346,8 @@ impl EventSink for Sink {
         }
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
-            Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::TaskChanged(task) => self.news.note(task),
+            Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TurnStarted(_)

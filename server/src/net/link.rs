@@ -402,11 +402,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         inbox: &Inbox,
         watched: &mut HashMap<SessionId, EventSeq>,
     ) -> Result<(), Ended> {
-        let mut ended = Vec::new();
         let behind = |_| Ended::WithCode(CloseCode::Again, "too far behind");
         for frame in inbox.take().map_err(behind)? {
             self.send(frame.to_string()).await?;
         }
+        let mut ended = Vec::new();
         for (session, place) in watched.iter_mut() {
             loop {
                 let (first, events) = match context.hub.missed(*session, *place, EVENTS_AT_ONCE) {

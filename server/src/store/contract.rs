@@ -1,6 +1,8 @@
 //! What every store must keep to, driver by driver.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use usher_shared::counter::Position;
@@ -99,6 +101,7 @@ on_both! {
     never_two_open_turns_and_never_two_receipts_whatever_a_decision_says
     a_long_message_grows_by_parts_and_lists_show_its_start
     a_second_server_on_one_directory_is_refused
+    readers_whose_caller_does_something_else_hold_up_nobody
 }
 
 async fn make_session(store: &Store) -> SessionId {
@@ -266,7 +269,9 @@ async fn c012_a_decision_that_does_not_fit_is_undone_alone(place: Place) {
             .transact(move |reads| {
                 let mut decision = admit(reads, session, "k1", "lost?");
                 let at = at.unwrap_or(decision.changes.len());
-                decision.changes.insert(at, Change::AppendMessage(gone, "x".to_owned()));
+                decision
+                    .changes
+                    .insert(at, Change::AppendMessage { id: gone, at: 0, text: "x".to_owned() });
                 Ok(decision)
             })
             .await;
@@ -338,7 +343,6 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
                 session.incarnation_key,
                 Box::new(message),
             )];
-            let changes = changes.clone();
             Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
         })
         .await
@@ -346,8 +350,10 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
     let mut whole = String::new();
     for n in 0..40 {
         let piece = format!("{n}é").repeat(4_000);
+        // Twice, as after a commit that gave no answer: the second changes nothing.
+        let append = Change::AppendMessage { id, at: whole.len() as u64, text: piece.clone() };
         whole.push_str(&piece);
-        let changes = vec![Change::AppendMessage(id, piece)];
+        let changes = vec![append.clone(), append];
         store
             .transact(move |_| {
                 let changes = changes.clone();
@@ -432,4 +438,16 @@ fn c133_what_is_no_database_of_ours_is_left_as_it_is() {
     let empty = tempfile::tempdir().unwrap();
     std::fs::write(StoreFiles::of(empty.path()).database, b"").unwrap();
     assert!(open(&empty).is_ok());
+}
+
+async fn readers_whose_caller_does_something_else_hold_up_nobody(place: Place) {
+    let (store, _) = place.open().unwrap();
+    let read = || Box::pin(store.read(|reads| reads.first_user()));
+    let mut unattended: Vec<_> = (0..64).map(|_| read()).collect();
+    for read in &mut unattended {
+        // Begun, and not looked at again: a link does that while it sends.
+        std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_ready())).await;
+    }
+    let attended = tokio::time::timeout(Duration::from_secs(60), read()).await;
+    assert_eq!(attended.expect("it is its turn some time").unwrap().name, "anna");
 }

@@ -102,7 +102,8 @@ impl Store {
         }
     }
 
-    /// Runs `query` over one consistent committed state.
+    /// Runs `query` over one consistent committed state. It goes on whether or not the caller polls:
+    /// one that waits for something else meanwhile holds up no other reader.
     pub async fn read<T, E>(
         &self,
         query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
@@ -111,10 +112,15 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        match &self.backend {
-            Backend::Sqlite(store) => store.read(query).await,
-            Backend::Postgres(store) => store.read(query).await,
-        }
+        let backend = self.backend.clone();
+        // A task of its own: a free connection goes to whoever waits longest, polled or not.
+        let read = tokio::spawn(async move {
+            match backend {
+                Backend::Sqlite(store) => store.read(query).await,
+                Backend::Postgres(store) => store.read(query).await,
+            }
+        });
+        read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
     /// Leaves the database as a stopped server should: an SQLite one as one file that holds

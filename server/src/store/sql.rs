@@ -246,6 +246,28 @@ pub(super) const MESSAGES_SETTLE: &str =
     "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
 pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";
 
+// What only PostgreSQL needs: rows that decisions own, and commits that are found again.
+pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";
+pub(super) const SERVER_FACTS: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT), \
+    current_setting('server_encoding')";
+pub(super) const TASK_LOCK: &str = "SELECT key FROM tasks WHERE id = ?1 FOR UPDATE";
+pub(super) const SESSION_LOCK: &str = "SELECT key FROM sessions WHERE id = ?1 FOR UPDATE";
+pub(super) const SESSION_IDS_OF_TASK: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id";
+pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
+pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
+pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";
+/// Of a user who is there.
+pub(super) const SETTINGS_SAVED: &str = "SELECT COALESCE(max_per_session, -1), \
+    COALESCE(merge_enabled, -1), COALESCE(auto_merge_enabled, -1) \
+    FROM users WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
+    max_per_session = COALESCE(CAST(?2 AS BIGINT), max_per_session), \
+    merge_enabled = COALESCE(CAST(?3 AS BIGINT), merge_enabled), \
+    auto_merge_enabled = COALESCE(CAST(?4 AS BIGINT), auto_merge_enabled) WHERE id = ?1";
+pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
 pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
 pub(super) const TASK_HIDE: &str =
     "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
@@ -286,15 +308,3 @@ pub(super) const ENTRY_PROVENANCES_VISIBLE: &str =
     concat!("SELECT id, provenance", visible!(), "ORDER BY position");
 pub(super) const ENTRIES_RESERVED: &str =
     concat!("SELECT COUNT(*)", stored!(), "AND turn_id IS NOT NULL");
-// What only PostgreSQL needs: rows that decisions own, and commits that are found again.
-pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";
-pub(super) const SERVER_FACTS: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT), \
-    current_setting('server_encoding')";
-pub(super) const TASK_LOCK: &str = "SELECT key FROM tasks WHERE id = ?1 FOR UPDATE";
-pub(super) const SESSION_LOCK: &str = "SELECT key FROM sessions WHERE id = ?1 FOR UPDATE";
-pub(super) const SESSION_IDS_OF_TASK: &str = "SELECT s.id FROM sessions s \
-    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id";
-pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
-    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
-pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
-pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";

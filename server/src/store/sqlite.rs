@@ -111,6 +111,17 @@ impl Sqlite {
         self.wal_pages.load(Ordering::Relaxed)
     }
 
+    /// Does something that rather fails than waits for another connection's lock.
+    pub(super) fn without_waiting<T>(
+        &self,
+        action: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.conn.busy_timeout(Duration::ZERO).map_err(store_error)?;
+        let done = action();
+        self.conn.busy_timeout(BUSY_WAIT).map_err(store_error)?;
+        done
+    }
+
     /// Runs a statement without parameters or answer.
     pub(super) fn run(&self, sql: &'static str) -> Result<(), StoreError> {
         self.conn

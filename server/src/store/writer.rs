@@ -17,6 +17,7 @@ use usher_shared::id::SessionId;
 use super::apply;
 use super::error::{StoreError, TransactError};
 use super::handle::{EventSink, add_first_user};
+use super::log_watch::{LogCare, LogWatch};
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, Sync};
 use crate::domain::{Decision, Event};
@@ -28,10 +29,6 @@ const JOBS_MAX: usize = 1_024;
 const BATCH_MAX: usize = 256;
 /// Read-only connections.
 const READERS: usize = 2;
-/// A checkpoint is asked for every so many pages of the write-ahead log (16 MiB).
-const CHECKPOINT_PAGES: u32 = 4_096;
-/// The writer itself restarts a log that grew to this (64 MiB), whatever readers do.
-const WAL_PAGES_MAX: u32 = 16_384;
 
 /// The SQLite database of a data directory. Cheap to clone.
 #[derive(Clone)]
@@ -267,7 +264,7 @@ fn write_loop(
     reopen: &dyn Fn() -> Result<Sqlite, StoreError>,
 ) {
     let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
-    let mut checkpoint_asked_at = 0;
+    let mut log = LogWatch::new();
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         let mut events = Vec::new();
         let commit = commit_group(&mut writer, &mut batch, &mut events);
@@ -287,15 +284,10 @@ fn write_loop(
                 Err(error) => error!(%error, "the database cannot be reopened yet"),
             }
         }
-        let pages = writer.wal_pages();
-        if pages >= WAL_PAGES_MAX {
-            restart_log(&writer);
-            checkpoint_asked_at = 0;
-        } else if pages < checkpoint_asked_at {
-            checkpoint_asked_at = 0;
-        } else if pages >= checkpoint_asked_at + CHECKPOINT_PAGES {
-            checkpointer.ask();
-            checkpoint_asked_at = pages;
+        match log.after_commit(writer.wal_pages()) {
+            LogCare::Nothing => {}
+            LogCare::Copy => checkpointer.ask(),
+            LogCare::Restart => restart_log(&writer),
         }
     }
     info!("writer stopped");
@@ -359,8 +351,10 @@ fn roll_back(writer: &Sqlite) {
     }
 }
 
+/// Waits for no reader: the commits behind it would wait, too.
 fn restart_log(writer: &Sqlite) {
-    if let Err(error) = checkpoint(writer, "PRAGMA wal_checkpoint(RESTART)") {
+    let restarted = writer.without_waiting(|| checkpoint(writer, "PRAGMA wal_checkpoint(RESTART)"));
+    if let Err(error) = restarted {
         warn!(%error, "the log could not be restarted");
     }
 }
