@@ -4,13 +4,17 @@
 
 mod admission;
 mod agents;
+mod auto_run;
 mod cli;
 mod folding;
 mod frames;
 mod hello;
 mod identity;
 mod merge;
+mod reorder;
 mod replay;
+mod send_now;
+mod send_now_races;
 mod storage;
 mod terminal;
 mod transcript;
