@@ -15,11 +15,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
-use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
+use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
 use crate::net::hub::{Hub, Sink};
-use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts};
+use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
 use crate::service::Service;
-use crate::store::{Store, StoreFiles, Sync};
+use crate::store::{DatabaseUrl, Store, StoreError, StoreFiles, Sync};
 
 /// What is in flight when the server is told to stop may take this long.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -103,9 +103,17 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     make_private_folder(data_dir)?;
     let hub = Arc::new(Hub::new());
     let dispatcher = Arc::new(Dispatcher::default());
-    let sink = Sink { hub: Arc::clone(&hub), dispatcher: Arc::clone(&dispatcher) };
+    let news = Arc::new(TaskNews::default());
+    let ends = Arc::new(TurnEnds::default());
+    let sink = Sink {
+        hub: Arc::clone(&hub),
+        dispatcher: Arc::clone(&dispatcher),
+        news: Arc::clone(&news),
+        ends: Arc::clone(&ends),
+    };
     let files = StoreFiles::of(data_dir);
-    let store = Store::open(&files, &user_name(), sync(), Arc::new(sink))
+    let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))
+        .await
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
     let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
     let access = Access::load(&token_file)
@@ -122,11 +130,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
 
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service = Service::new(store, settings.queue, agents, questions);
+    let service = Service::new(store, settings.queue, agents, questions, ends);
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
+    service.finish_deletes().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
     let listeners = Listeners::bind(&addresses).await?;
@@ -141,6 +150,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         service: service.clone(),
         hub,
         access,
+        news,
         store_id,
         owner,
         heartbeat: settings.heartbeat,
@@ -156,6 +166,10 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         .collect();
     let urls = listeners.urls();
     listeners.serve(&server);
+    tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.tell_news().await }
+    });
     announce(urls)?;
 
     tokio::select! {
@@ -174,6 +188,18 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     }
     service.settle().await;
     Ok(())
+}
+
+async fn open_store(
+    database: Option<DatabaseUrl>,
+    files: StoreFiles,
+    sink: Arc<Sink>,
+) -> Result<Store, StoreError> {
+    let opened = tokio::task::spawn_blocking(move || match database {
+        Some(url) => Store::connect(&url, &files, &user_name(), sink),
+        None => Store::open(&files, &user_name(), sync(), sink),
+    });
+    opened.await.unwrap_or(Err(StoreError::Closed))
 }
 
 #[cfg(not(feature = "stop-points"))]

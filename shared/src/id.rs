@@ -106,7 +106,7 @@ fn parse_canonical(text: &str) -> Option<Uuid> {
 
 /// Names one running client over its reconnects. Strict on the wire: two clients that sent
 /// garbage must never count as the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientInstance(Uuid);
 

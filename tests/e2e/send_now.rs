@@ -194,7 +194,7 @@ async fn c063_a_second_try_never_sends_another_entry() {
             let again = scene.client.request("message.queue.send_now", ask.clone()).await;
             assert_eq!(again, refused("entry_not_found"));
         }
-        assert_eq!(scene.waiting().await, [c.clone()]);
+        assert_eq!(scene.waiting().await, [c.as_str()]);
         scene.answer().await;
         scene.settled().await;
         assert_eq!(scene.prompts().await[round * 3..], ["/demo ask", "/demo ask", c.as_str()]);

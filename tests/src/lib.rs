@@ -9,10 +9,12 @@ pub mod cli;
 pub mod client;
 pub mod home;
 pub mod leaks;
+pub mod postgres;
 pub mod pty;
 pub mod random;
 pub mod scene;
 pub mod server;
+pub mod soundness;
 pub mod trace;
 
 use std::time::Duration;

@@ -189,7 +189,7 @@ pub fn admit(
         };
         changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt)));
     }
-    let mut events = vec![(session.id, Event::QueueChanged)];
+    let mut events = session.queue_resized().to_vec();
     if session.is_promptable() && queue.auto_run == AutoRun::On {
         events.push((session.id, Event::MayStart));
     }

@@ -1,6 +1,6 @@
 //! What the rest of the server is told after a commit.
 
-use usher_shared::id::{SessionId, TurnId};
+use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
 use super::message::{Message, RunOptions};
@@ -12,6 +12,8 @@ pub enum Event {
     QueueChanged,
     /// The session's own fields are others; readers fetch them.
     SessionChanged,
+    /// The session's task is another one: how much waits in it, or its own fields.
+    TaskChanged(TaskId),
     /// The head may be able to start: the dispatcher looks.
     MayStart,
     /// A head was reserved: the dispatcher runs it.
@@ -31,6 +33,10 @@ pub enum Event {
         /// What the agent said about it.
         text: Option<String>,
     },
+    /// Nobody may see the session any more; its turn is still to end.
+    Hidden,
+    /// The session is deleted: nobody watches it, nothing runs for it.
+    Deleted,
     /// A message is new, or final.
     MessageWritten(Box<Message>),
 }
@@ -40,6 +46,8 @@ pub enum Event {
 pub struct TurnStart {
     /// Its session.
     pub session_id: SessionId,
+    /// The session's life: an agent remembers nothing of an earlier one.
+    pub incarnation_id: IncarnationId,
     /// Its name.
     pub turn_id: TurnId,
     /// The agent that runs it.

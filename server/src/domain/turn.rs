@@ -90,6 +90,7 @@ fn starting(
 ) -> Vec<(SessionId, Event)> {
     let start = TurnStart {
         session_id: session.id,
+        incarnation_id: session.incarnation_id,
         turn_id,
         agent: session.agent.clone(),
         workspace_dir: session.workspace_dir.clone(),
@@ -147,7 +148,7 @@ pub fn accept(
             };
             changes.push(Change::SetQueue(session.key, queue));
             events.push((session.id, Event::MessageWritten(Box::new(message))));
-            events.push((session.id, Event::QueueChanged));
+            events.extend(session.queue_resized());
             TurnPrompt::Message(message_id)
         }
         (prompt, _) => {

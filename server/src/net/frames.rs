@@ -122,9 +122,12 @@ pub(super) async fn frames(
                 // Replaced by a later one, or never told.
                 Event::QueueChanged
                 | Event::SessionChanged
+                | Event::TaskChanged(_)
                 | Event::MayStart
                 | Event::TurnReserved(_)
-                | Event::StopAsked(_) => continue,
+                | Event::StopAsked(_)
+                | Event::Hidden
+                | Event::Deleted => continue,
             },
             Broadcast::PermissionRequested(question) => {
                 let asked = PermissionRequested { permission: wire::permission(question.clone()) };

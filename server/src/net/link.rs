@@ -30,6 +30,7 @@ use super::gate::Gate;
 use super::hub::Missed;
 use super::lanes::Lanes;
 use super::links::{EndReason, Registered};
+use super::news::Inbox;
 use super::server::Server;
 use super::wire::{self, CommitUnknown};
 
@@ -267,7 +268,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     ) -> Result<(Context, Registered), Ended> {
         self.socket.get_mut().open();
         let caller = self.server.parts.owner.clone();
-        let registered = self.server.links.register(caller.id, hello.client_instance).await;
+        let registered = self.server.links.register(caller.id, hello.client_instance, &self.wake);
+        let registered = registered.await;
         self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting();
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
@@ -291,7 +293,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let mut lanes = Lanes::default();
         let mut watched: HashMap<SessionId, EventSeq> = HashMap::new();
         let mut asked = registered.asked.clone();
-        let ended = self.pump(&context, &mut lanes, &mut watched, &mut asked).await;
+        let ended =
+            self.pump(&context, &registered.inbox, &mut lanes, &mut watched, &mut asked).await;
         let subscribing = lanes.finish().await;
         for session in watched.keys().chain(&subscribing) {
             context.hub.unwatch(*session, &context.wake);
@@ -303,6 +306,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     async fn pump(
         &mut self,
         context: &Context,
+        inbox: &Inbox,
         lanes: &mut Lanes,
         watched: &mut HashMap<SessionId, EventSeq>,
         asked: &mut watch::Receiver<Option<EndReason>>,
@@ -323,7 +327,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             let step = match next {
                 Next::Received(received) => self.take(received, context, lanes).await,
                 Next::Done(done) => self.answer(done, watched).await,
-                Next::Woken => self.tell(context, watched).await,
+                Next::Woken => self.tell(context, inbox, watched).await,
                 Next::Beat => self.beat().await,
                 Next::Replaced => {
                     Err(Ended::WithCode(CloseCode::Library(4001), "replaced by a newer link"))
@@ -391,12 +395,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         Ok(())
     }
 
-    /// Sends what happened in the sessions that this link watches.
+    /// Sends what happened to the user's tasks, and in the sessions that this link watches.
     async fn tell(
         &mut self,
         context: &Context,
+        inbox: &Inbox,
         watched: &mut HashMap<SessionId, EventSeq>,
     ) -> Result<(), Ended> {
+        let behind = |_| Ended::WithCode(CloseCode::Again, "too far behind");
+        for frame in inbox.take().map_err(behind)? {
+            self.send(frame.to_string()).await?;
+        }
+        let mut ended = Vec::new();
         for (session, place) in watched.iter_mut() {
             loop {
                 let (first, events) = match context.hub.missed(*session, *place, EVENTS_AT_ONCE) {
@@ -404,6 +414,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                     Missed::Events { first, events } => (first, events),
                     Missed::TooFarBehind => {
                         return Err(Ended::WithCode(CloseCode::Again, "too far behind"));
+                    }
+                    Missed::Ended => {
+                        ended.push(*session);
+                        break;
                     }
                 };
                 let Some(frames) = frames::frames(context, *session, first, &events).await else {
@@ -414,6 +428,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 }
                 *place = EventSeq::new(first.get() + events.len() as u64 - 1);
             }
+        }
+        for session in ended {
+            context.hub.unwatch(session, &context.wake);
+            watched.remove(&session);
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The links of this server, so that a client's new link can end its old one and a stopping
 //! server can end all.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
-use usher_shared::id::{ClientInstance, UserId};
+use tokio::sync::{Notify, watch};
+use usher_shared::id::{ClientInstance, TaskId, UserId};
+
+use super::news::Inbox;
 
 /// Why a link is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +23,19 @@ pub(super) struct Registered {
     pub(super) asked: watch::Receiver<Option<EndReason>>,
     finished: watch::Sender<bool>,
     ask: Arc<watch::Sender<Option<EndReason>>>,
+    /// What this link is told about the user's tasks.
+    pub(super) inbox: Arc<Inbox>,
 }
 
 struct Other {
     ask: Arc<watch::Sender<Option<EndReason>>>,
     finished: watch::Receiver<bool>,
+    inbox: Arc<Inbox>,
 }
 
 /// See the module.
 pub(super) struct Links {
-    by_instance: Mutex<HashMap<(UserId, ClientInstance), Other>>,
+    by_instance: Mutex<BTreeMap<(UserId, ClientInstance), Other>>,
     open: watch::Sender<usize>,
 }
 
@@ -50,7 +55,7 @@ impl Drop for Counted {
 }
 
 impl Links {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(UserId, ClientInstance), Other>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(UserId, ClientInstance), Other>> {
         self.by_instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,20 +74,36 @@ impl Links {
     }
 
     /// Registers a link. An older one of the same client is ended first: what it had received
-    /// whole is finished before this returns.
-    pub(super) async fn register(&self, user: UserId, instance: ClientInstance) -> Registered {
+    /// whole is finished before this returns. `wake` is notified of news.
+    pub(super) async fn register(
+        &self,
+        user: UserId,
+        instance: ClientInstance,
+        wake: &Arc<Notify>,
+    ) -> Registered {
         let (ask, asked) = watch::channel(None);
         let (finished, other_finished) = watch::channel(false);
         let ask = Arc::new(ask);
         let key = (user, instance);
-        let other = Other { ask: Arc::clone(&ask), finished: other_finished };
+        let inbox = Arc::new(Inbox::new(Arc::clone(wake)));
+        let other =
+            Other { ask: Arc::clone(&ask), finished: other_finished, inbox: Arc::clone(&inbox) };
         let old = self.lock().insert(key, other);
         if let Some(mut old) = old {
             old.ask.send_replace(Some(EndReason::Replaced));
             // An error means that the link is gone without a word: finished, too.
             if old.finished.wait_for(|finished| *finished).await.is_err() {}
         }
-        Registered { key, asked, finished, ask }
+        Registered { key, asked, finished, ask, inbox }
+    }
+
+    /// Leaves a frame about a task for every link of a user.
+    pub(super) fn tell(&self, user: UserId, task: TaskId, frame: &Arc<str>) {
+        let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
+        let links = self.lock();
+        for (_, link) in links.range(first..).take_while(|((owner, _), _)| *owner == user) {
+            link.inbox.put(task, frame);
+        }
     }
 
     /// Notes that a link has finished everything.

@@ -5,6 +5,7 @@
 
 mod access;
 mod actions;
+mod actions_lifecycle;
 mod frames;
 mod gate;
 pub mod hub;
@@ -12,9 +13,11 @@ mod lanes;
 mod link;
 mod links;
 mod listener;
+mod news;
 mod server;
 mod wire;
 
 pub use access::Access;
 pub use listener::{ListenAddress, Listeners};
+pub use news::TaskNews;
 pub use server::{Server, ServerParts};

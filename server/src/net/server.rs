@@ -13,6 +13,7 @@ use usher_shared::protocol::hello::{HelloReply, ServerInfo, capability};
 use super::access::Access;
 use super::hub::Hub;
 use super::links::Links;
+use super::news::TaskNews;
 use super::wire;
 use crate::domain::session::Caller;
 use crate::service::Service;
@@ -25,6 +26,8 @@ pub struct ServerParts {
     pub hub: Arc<Hub>,
     /// Who may connect over TCP.
     pub access: Access,
+    /// The tasks that changed.
+    pub news: Arc<TaskNews>,
     /// The name of the database.
     pub store_id: StoreId,
     /// The user that connections act for.
@@ -60,6 +63,11 @@ impl Server {
             return StatusCode::SERVICE_UNAVAILABLE;
         }
         StatusCode::OK
+    }
+
+    /// Tells links about tasks, for as long as the server runs.
+    pub async fn tell_news(&self) {
+        self.parts.news.tell(&self.parts.service, &self.links).await;
     }
 
     /// Waits until no link is left.

@@ -4,9 +4,11 @@ use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
 
 use crate::domain::admission::AdmitRefusal;
-use crate::domain::queue::{MergeRefusal, QueueChanged, UndoExpired};
+use crate::domain::lifecycle::Busy;
+use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
+use crate::domain::transfer::TransferRefusal;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
 use crate::store::StoreError;
 
@@ -45,9 +47,9 @@ pub enum QueueError {
     /// The entry was not merged.
     #[error(transparent)]
     NotMerged(#[from] MergeRefusal),
-    /// There is nothing left to put back.
+    /// Nothing was put back.
     #[error(transparent)]
-    UndoExpired(#[from] UndoExpired),
+    NotRestored(#[from] RestoreRefusal),
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
@@ -65,6 +67,30 @@ pub enum QueueError {
 impl From<QueueChanged> for QueueError {
     fn from(changed: QueueChanged) -> Self {
         Self::Changed { revision: changed.revision }
+    }
+}
+
+/// Why an operation on a whole session was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// A turn is open.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// Nothing was moved.
+    #[error(transparent)]
+    Transfer(#[from] TransferRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SessionError {
+    /// The session is gone, or was never there.
+    pub(super) const fn unavailable() -> Self {
+        Self::Unavailable(Unavailable)
     }
 }
 
@@ -108,6 +134,9 @@ pub enum TurnError {
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
+    /// A question is open.
+    #[error("a question is open")]
+    NotPromptable,
     /// A cancel is under way.
     #[error("a cancel is under way")]
     Conflict,

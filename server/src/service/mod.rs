@@ -4,6 +4,7 @@
 //! the protocol's.
 
 mod error;
+mod lifecycle;
 mod queue;
 mod session;
 mod task;
@@ -11,7 +12,7 @@ mod turn;
 
 use std::sync::Arc;
 
-pub use error::{AddError, FindError, MakeError, QueueError, TurnError};
+pub use error::{AddError, FindError, MakeError, QueueError, SessionError, TurnError};
 pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
 pub use task::{TaskMade, TaskRequest};
@@ -19,7 +20,7 @@ pub use turn::NewText;
 use usher_shared::id::StoreId;
 
 use crate::agent::Agents;
-use crate::dispatch::Questions;
+use crate::dispatch::{Questions, TurnEnds};
 use crate::domain::Decision;
 use crate::domain::session::Caller;
 use crate::domain::settings::GivenSettings;
@@ -32,6 +33,7 @@ pub struct Service {
     given: GivenSettings,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
+    ends: Arc<TurnEnds>,
 }
 
 impl Service {
@@ -41,8 +43,9 @@ impl Service {
         given: GivenSettings,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
+        ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, agents, questions }
+        Self { store, given, agents, questions, ends }
     }
 
     /// Returns the agents of this server.

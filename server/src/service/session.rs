@@ -7,8 +7,8 @@ use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
 use super::{FindError, MakeError, QueueView, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::NewSession;
-use crate::domain::session::{Caller, Session};
-use crate::domain::{Change, Decision};
+use crate::domain::session::{Caller, Session, Standing};
+use crate::domain::{Change, Decision, Event};
 use crate::store::{Page, PageBounds, Reads, StoreError, TextRange, TransactError};
 
 /// Everything a terminal needs to show a session.
@@ -62,7 +62,8 @@ impl Service {
                     created_at: now(),
                 };
                 let changes = vec![Change::InsertSession(Box::new(session))];
-                Ok(Decision { changes, events: Vec::new(), reply: id })
+                let events = vec![(id, Event::TaskChanged(task_id))];
+                Ok(Decision { changes, events, reply: id })
             })
             .await?;
         self.session(viewer, made).await.map_err(|error| match error {
@@ -175,6 +176,6 @@ fn owned(
 ) -> Result<Session, FindError> {
     reads
         .session(session_id)?
-        .filter(|session| session.owner == caller.id)
+        .filter(|session| session.owner == caller.id && session.standing != Standing::Gone)
         .ok_or(FindError::NotFound)
 }

@@ -8,8 +8,8 @@ use usher_shared::vocabulary::TaskKind;
 use super::{FindError, MakeError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::{NewSession, NewTask};
-use crate::domain::session::{Caller, Session, Task};
-use crate::domain::{Change, Decision};
+use crate::domain::session::{Caller, Session, Standing, Task};
+use crate::domain::{Change, Decision, Event};
 use crate::store::{Reads, StoreError, TransactError};
 
 /// What a client asks for.
@@ -49,6 +49,7 @@ impl Service {
         let agents = Arc::clone(&self.agents);
         let agent = request.agent.clone().unwrap_or_else(|| agents.default_name().to_owned());
         let (task_id, owner) = (TaskId::from_uuid(fresh_uuid()), caller.id);
+        let session_id = SessionId::from_uuid(fresh_uuid());
         let made = self
             .store
             .transact(move |reads| {
@@ -62,7 +63,7 @@ impl Service {
                 }
                 let created_at = now();
                 let session = NewSession {
-                    id: SessionId::from_uuid(fresh_uuid()),
+                    id: session_id,
                     task_id,
                     incarnation_id: IncarnationId::from_uuid(fresh_uuid()),
                     agent: agent.clone(),
@@ -86,7 +87,7 @@ impl Service {
                         Change::InsertTask(Box::new(task)),
                         Change::InsertSession(Box::new(session)),
                     ],
-                    events: Vec::new(),
+                    events: vec![(session_id, Event::TaskChanged(task_id))],
                     reply: task_id,
                 })
             })
@@ -126,6 +127,14 @@ impl Service {
         self.task_of(caller.id, task_id).await
     }
 
+    /// Returns a task, whoever's it is: for those who tell its owner.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn any_task(&self, task_id: TaskId) -> Result<Option<Task>, StoreError> {
+        self.store.read(move |reads| reads.task(task_id)).await
+    }
+
     async fn task_of(
         &self,
         owner: usher_shared::id::UserId,
@@ -135,7 +144,8 @@ impl Service {
             .read(move |reads: &mut Reads<'_>| {
                 let task = reads.task(task_id)?.filter(|task| task.owner.id == owner);
                 let task = task.ok_or(FindError::NotFound)?;
-                let sessions = reads.sessions_of_task(task_id)?;
+                let mut sessions = reads.sessions_of_task(task_id)?;
+                sessions.retain(|session| session.standing != Standing::Gone);
                 Ok((task, sessions))
             })
             .await

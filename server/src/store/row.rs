@@ -20,8 +20,8 @@ use crate::domain::admission::{Identified, Receipt};
 use crate::domain::entry::{Entry, Provenance, Sender};
 use crate::domain::message::{Message, MessageDetails, RunOptions};
 use crate::domain::session::{
-    AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Stop, Task, TaskKey,
-    TurnPrompt, TurnStage,
+    AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Standing, Stop,
+    Task, TaskKey, TurnPrompt, TurnStage,
 };
 use crate::domain::settings::{SavedSettings, Switch};
 
@@ -62,7 +62,7 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         incarnation_id: IncarnationId::from_uuid(row.uuid(3)?),
         incarnation_key: IncarnationKey(row.int(4)?),
         owner: UserId::from_uuid(row.uuid(5)?),
-        archived: row.int(6)? != 0,
+        standing: standing(row.int(6)?)?,
         workspace_dir: row.opt_text(7)?.map(str::to_owned),
         agent: row.text(8)?.to_owned(),
         model: row.opt_text(9)?.map(str::to_owned),
@@ -84,6 +84,15 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
     })
 }
 
+fn standing(number: i64) -> Result<Standing, StoreError> {
+    match number {
+        0 => Ok(Standing::Open),
+        1 => Ok(Standing::Archived),
+        2 => Ok(Standing::Gone),
+        _ => Err(StoreError::Damaged("an unknown standing")),
+    }
+}
+
 /// What a user saved, in three columns; -1: not saved.
 pub(super) fn saved_settings(row: &dyn Row, first: usize) -> Result<SavedSettings, StoreError> {
     let switch = |value: i64| (value >= 0).then_some(Switch::of(value != 0));
@@ -102,7 +111,7 @@ pub(super) const fn stage_word(stage: TurnStage) -> &'static str {
     }
 }
 
-fn stage(text: &str) -> Result<TurnStage, StoreError> {
+pub(super) fn stage(text: &str) -> Result<TurnStage, StoreError> {
     match text {
         "reserved" => Ok(TurnStage::Reserved),
         "handed_over" => Ok(TurnStage::HandedOver),
@@ -213,7 +222,7 @@ impl From<&Provenance> for StoredProvenance {
     }
 }
 
-fn provenance(text: Option<&str>) -> Result<Provenance, StoreError> {
+pub(super) fn provenance(text: Option<&str>) -> Result<Provenance, StoreError> {
     let Some(text) = text else {
         return Ok(Provenance::default());
     };
@@ -250,7 +259,7 @@ struct StoredDetails {
     tool: Option<String>,
 }
 
-fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
+pub(super) fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> {
     let Some(text) = text else {
         return Ok(MessageDetails::default());
     };

@@ -1,0 +1,29 @@
+//! PostgreSQL: any number of servers over one database.
+//!
+//! Owns the connections, what is tried again, and what is found again after a commit without an
+//! answer. A decision owns the rows it reads by row locks, taken in one order everywhere; within
+//! one process the same locks also keep the order of events. Called by `handle`.
+
+mod connection;
+mod errors;
+mod owned;
+mod pool;
+mod transact;
+mod url;
+
+use std::sync::Arc;
+
+use connection::Purpose;
+pub(super) use transact::PostgresStore;
+pub use url::DatabaseUrl;
+
+use super::conn::Conn;
+use super::error::StoreError;
+
+/// Returns a connection that looks at one consistent committed state. Waits for the network.
+pub(super) fn open_reader(url: &DatabaseUrl) -> Result<impl Conn + use<>, StoreError> {
+    let owned = Arc::default();
+    let mut reader = connection::Connection::open(&url.config()?, Purpose::Read, &owned)?;
+    reader.begin();
+    Ok(reader)
+}
