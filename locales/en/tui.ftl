@@ -49,6 +49,7 @@ tui-notice-turn-interrupted = The server stopped while this turn ran.
 tui-notice-turn-uncertain = The server stopped before it knew whether the agent had this prompt. It may have been run.
 tui-notice-turn-refused = The agent refused.
 tui-notice-turn-cut-short = The agent stopped at a limit of its own. The answer may be incomplete.
+tui-notice-session-reset = The session was reset. The agent remembers nothing of what is above.
 
 ## The turn
 

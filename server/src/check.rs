@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::store::{self, CheckReport, StoreFiles, Violation};
+use crate::store::{self, CheckReport, DatabaseUrl, StoreFiles, Violation};
 
 /// Nothing is wrong.
 const SOUND: u8 = 0;
@@ -19,8 +19,11 @@ const UNKNOWN: u8 = 2;
 #[derive(Clone, Debug, clap::Args)]
 pub struct CheckArgs {
     /// Where the database lives; a server may be using it
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "database")]
+    pub data_dir: Option<PathBuf>,
+    /// A PostgreSQL database instead: postgres://USER:PASSWORD@HOST/NAME
+    #[arg(long, value_name = "URL", conflicts_with = "data_dir", value_parser = DatabaseUrl::any)]
+    pub database: Option<DatabaseUrl>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -42,13 +45,12 @@ struct ViolationJson<'a> {
     keys: &'a [i64],
 }
 
-/// Checks the database of a data directory and prints what is wrong with it, one line each;
+/// Checks a database and prints what is wrong with it, one line each;
 /// returns the process's exit code: 0 nothing, 1 something, 2 it cannot be told.
 pub fn check(args: &CheckArgs) -> ExitCode {
-    let files = StoreFiles::of(&args.data_dir);
-    let report = match store::check(&files) {
+    let report = match look(args) {
         Ok(report) => report,
-        Err(error) => return unknown(&format!("{}: {error}", files.database.display())),
+        Err(why) => return unknown(&why),
     };
     let text = if args.json { json(&report) } else { lines(&report) };
     let mut out = std::io::stdout().lock();
@@ -56,6 +58,17 @@ pub fn check(args: &CheckArgs) -> ExitCode {
         return unknown(&error.to_string());
     }
     ExitCode::from(if report.violations.is_empty() { SOUND } else { BROKEN })
+}
+
+fn look(args: &CheckArgs) -> Result<CheckReport, String> {
+    match (&args.database, &args.data_dir) {
+        (Some(url), _) => store::check_database(url).map_err(|error| format!("database: {error}")),
+        (None, Some(data_dir)) => {
+            let files = StoreFiles::of(data_dir);
+            store::check(&files).map_err(|error| format!("{}: {error}", files.database.display()))
+        }
+        (None, None) => Err("neither --data-dir nor --database".to_owned()),
+    }
 }
 
 fn unknown(why: &str) -> ExitCode {

@@ -2,7 +2,6 @@
 //! no sense is refused at start with its name.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub struct ServeArgs {
     /// A PostgreSQL database, shared by any number of servers, instead of one in the data directory:
     /// postgres://USER:PASSWORD@HOST/NAME
     #[arg(long, value_name = "URL", env = "USHER_DATABASE", hide_env_values = true)]
-    #[arg(value_parser = |text: &str| Ok::<_, Infallible>(DatabaseUrl::new(text)))]
+    #[arg(value_parser = DatabaseUrl::any)]
     pub database: Option<DatabaseUrl>,
     /// A configuration file (TOML)
     #[arg(long, value_name = "FILE")]

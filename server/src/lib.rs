@@ -7,6 +7,7 @@
 //! ```
 
 pub mod agent;
+mod backup;
 mod check;
 mod clock;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod service;
 mod stop;
 pub mod store;
 
+pub use backup::{BackupArgs, backup};
 pub use check::{CheckArgs, check};
 pub use config::ServeArgs;
 pub use serve::serve;

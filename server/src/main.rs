@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use usher_server::{CheckArgs, ServeArgs};
+use usher_server::{BackupArgs, CheckArgs, ServeArgs};
 
 /// Where a server listens when nothing else is said.
 const DEFAULT_LISTEN: &str = "127.0.0.1:4317";
@@ -24,6 +24,8 @@ struct Cli {
 enum Command {
     /// Verify that a database keeps what is promised about it; changes nothing
     Check(CheckArgs),
+    /// Copy a database into one file, also while a server uses it
+    Backup(BackupArgs),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     match cli.command {
         None => serve(cli.serve),
         Some(Command::Check(args)) => usher_server::check(&args),
+        Some(Command::Backup(args)) => usher_server::backup(&args),
     }
 }
 

@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
-use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
+use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
 use crate::net::hub::{Hub, Sink};
 use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
 use crate::service::Service;
@@ -104,10 +104,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let hub = Arc::new(Hub::new());
     let dispatcher = Arc::new(Dispatcher::default());
     let news = Arc::new(TaskNews::default());
+    let ends = Arc::new(TurnEnds::default());
     let sink = Sink {
         hub: Arc::clone(&hub),
         dispatcher: Arc::clone(&dispatcher),
         news: Arc::clone(&news),
+        ends: Arc::clone(&ends),
     };
     let files = StoreFiles::of(data_dir);
     let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))
@@ -128,11 +130,12 @@ async fn run(args: ServeArgs) -> Result<(), String> {
 
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service = Service::new(store, settings.queue, agents, questions);
+    let service = Service::new(store, settings.queue, agents, questions, ends);
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
+    service.finish_deletes().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
     let listeners = Listeners::bind(&addresses).await?;

@@ -206,6 +206,8 @@ words! {
         TurnRefused = "turn_refused",
         /// The agent stopped at a limit of its own.
         TurnCutShort = "turn_cut_short",
+        /// The session was reset: what comes next is another conversation.
+        SessionReset = "session_reset",
     }
 
     /// What became of a prompt whose turn did not end well.

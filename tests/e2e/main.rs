@@ -4,15 +4,21 @@
 
 mod admission;
 mod agents;
+mod backup;
 mod cli;
+mod folding;
 mod frames;
 mod hello;
 mod identity;
+mod lifecycle;
+mod merge;
 mod replay;
+mod settings;
 mod soundness;
 mod storage;
 mod tasks;
 mod terminal;
 mod transcript;
+mod transfer;
 mod turns;
 mod undo;

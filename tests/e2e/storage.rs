@@ -66,6 +66,32 @@ async fn c127_another_writer_delays_an_admission_and_never_fails_it() {
     assert_eq!(contents(&client.entries(&chat).await), ["A", "B"]);
 }
 
+/// A backup and a check are such readers.
+#[tokio::test]
+async fn a_reader_that_stays_holds_up_no_admission_however_long_the_log_grows() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    let path = database(server.launch());
+    let log = path.with_extension("db-wal");
+    let reader = Connection::open(path).unwrap();
+    reader.execute_batch("BEGIN; SELECT COUNT(*) FROM sessions").unwrap();
+    let admissions = async {
+        let text = "x".repeat(262_144);
+        let (mut count, mut beyond) = (0, 0);
+        while beyond < 40 {
+            client.admit(&chat, &format!("k{count}"), &text).await;
+            count += 1;
+            // 64 MiB: here the writer itself tries to begin the log anew.
+            beyond += usize::from(fs::metadata(&log).unwrap().len() > 67_108_864);
+        }
+    };
+    // Not a measurement: a writer that waits for the reader would need minutes.
+    tokio::time::timeout(usher_tests::PATIENCE, admissions).await.unwrap();
+    reader.execute_batch("COMMIT").unwrap();
+}
+
 #[tokio::test]
 async fn c130_the_log_is_written_ahead_and_the_file_keeps_that() {
     let server = Server::start();

@@ -1,64 +1,9 @@
 //! When the next prompt runs, in which order, and what stops the queue.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{Chat, by_role, contents, string};
+use usher_tests::chat::{by_role, contents, string};
 use usher_tests::client::{Client, Refusal};
-use usher_tests::server::Server;
-
-struct Scene {
-    server: Server,
-    client: Client,
-    chat: Chat,
-}
-
-impl Scene {
-    /// A subscribed session, auto-run on.
-    async fn new() -> Self {
-        let server = Server::start();
-        let mut client = Client::connect(&server).await;
-        let chat = Chat::create(&mut client).await;
-        client.subscribe(&chat).await;
-        Self { server, client, chat }
-    }
-
-    async fn admit(&mut self, text: &str) -> String {
-        self.client.admit(&self.chat, text, text).await
-    }
-
-    async fn running(&mut self, text: &str) {
-        self.admit(text).await;
-        self.client.until_running(&self.chat).await;
-    }
-
-    async fn settled(&mut self) -> Value {
-        self.client.until_settled(&self.chat).await
-    }
-
-    async fn waiting(&mut self) -> Vec<String> {
-        let entries = self.client.entries(&self.chat).await;
-        contents(&entries).into_iter().map(str::to_owned).collect()
-    }
-
-    async fn prompts(&mut self) -> Vec<String> {
-        let prompts = by_role(&self.client.transcript(&self.chat).await, "user");
-        contents(&prompts).into_iter().map(str::to_owned).collect()
-    }
-
-    async fn auto_run(&mut self) -> (Value, Value) {
-        let queue = self.client.queue(&self.chat).await;
-        (queue["auto_run"].clone(), queue["auto_run_reason"].clone())
-    }
-
-    async fn cancel(&mut self) -> Value {
-        self.client.ok("turn.cancel", self.chat.identity()).await
-    }
-
-    async fn last_notice(&mut self) -> (Value, String) {
-        let transcript = self.client.transcript(&self.chat).await;
-        let last = by_role(&transcript, "system").pop().expect("something is reported");
-        (last["metadata"]["notice"].clone(), string(&last["content"]))
-    }
-}
+use usher_tests::scene::Scene;
 
 #[tokio::test]
 async fn a_prompt_is_answered_and_streams_to_subscribers() {

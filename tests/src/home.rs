@@ -3,22 +3,44 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use tempfile::TempDir;
 
 use crate::leaks::leaks;
-use crate::soundness::damages;
+use crate::postgres::Database;
+use crate::soundness::{damages, shared_damage};
 
 /// A throw-away home directory. Kept, and named, when the test fails.
 pub struct Home {
     directory: Option<TempDir>,
     root: PathBuf,
+    database: Option<Arc<Database>>,
+}
+
+/// Tells whether this is a test binary whose servers share a PostgreSQL database each home: its
+/// name says so. The same modules are in a binary of another name, which uses SQLite.
+fn wants_postgres() -> bool {
+    let program = std::env::current_exe().expect("a running program has a path");
+    program.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("e2e_postgres"))
 }
 
 impl Home {
     /// Makes an empty one.
     pub fn new() -> Self {
+        Self::over(wants_postgres().then(|| Arc::new(Database::new())))
+    }
+
+    /// Makes an empty one for a server over the same PostgreSQL database as the servers of this
+    /// home.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self::over(self.database.clone())
+    }
+
+    /// Makes an empty one for servers over this database, or over SQLite.
+    pub fn over(database: Option<Arc<Database>>) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("usher-")
             .tempdir()
@@ -27,7 +49,12 @@ impl Home {
         for name in ["data", "run", "config", "state", "work"] {
             fs::create_dir(root.join(name)).expect("an empty directory takes folders");
         }
-        Self { directory: Some(directory), root }
+        Self { directory: Some(directory), root, database }
+    }
+
+    /// Returns the PostgreSQL database of the servers that live here; none if they use SQLite.
+    pub fn database(&self) -> Option<&Database> {
+        self.database.as_deref()
     }
 
     /// Returns the path of `name` in here.
@@ -75,8 +102,12 @@ impl Drop for Home {
     fn drop(&mut self) {
         let mut wrong = Vec::new();
         if !thread::panicking() {
-            wrong.extend(leaks(&self.root).into_iter().map(|leak| format!("in a log: {leak}")));
-            wrong.extend(damages(&self.root).into_iter().map(|damage| format!("broken: {damage}")));
+            let database = self.database.as_deref();
+            let leaks = leaks(&self.root, database);
+            wrong.extend(leaks.into_iter().map(|leak| format!("in a log: {leak}")));
+            let shared = database.filter(|database| database.was_used()).and_then(shared_damage);
+            let damages = damages(&self.root).into_iter().chain(shared);
+            wrong.extend(damages.map(|damage| format!("broken: {damage}")));
         }
         if (thread::panicking() || !wrong.is_empty())
             && let Some(directory) = self.directory.take()

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::postgres::{Database, PASSWORD};
+
 /// Shorter texts could be in a log by chance.
 const TEXT_BYTES_MIN: i64 = 12;
 /// Texts looked for in one test; a load test has thousands alike.
@@ -14,7 +16,7 @@ const TEXTS_MAX: i64 = 300;
 const TEXT_BYTES_MAX: i64 = 200;
 
 /// Returns what must not be in a log and is in one of the logs below `root`.
-pub fn leaks(root: &Path) -> Vec<String> {
+pub fn leaks(root: &Path, shared: Option<&Database>) -> Vec<String> {
     let files = files_below(root);
     let named = |name: &'static str| files.iter().filter(move |file| file.ends_with(name));
     let logs: Vec<String> = files
@@ -25,7 +27,9 @@ pub fn leaks(root: &Path) -> Vec<String> {
     let tokens = named("token").filter_map(|file| fs::read_to_string(file).ok());
     let secrets = named("usher.db")
         .flat_map(|database| texts(database).unwrap_or_default())
-        .chain(tokens.map(|token| token.trim().to_owned()));
+        .chain(shared.into_iter().flat_map(shared_texts))
+        .chain(tokens.map(|token| token.trim().to_owned()))
+        .chain([PASSWORD.to_owned()]);
     secrets.filter(|secret| logs.iter().any(|log| log.contains(secret))).collect()
 }
 
@@ -46,15 +50,30 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every text that people wrote or agents said.
+const TEXTS: &str = "SELECT content AS text FROM messages \
+    UNION ALL SELECT content FROM queue_entries \
+    UNION ALL SELECT content FROM queue_admission_receipts \
+    UNION ALL SELECT title FROM tasks";
+
 fn texts(database: &Path) -> rusqlite::Result<Vec<String>> {
     let conn = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let mut statement = conn.prepare(
-        "SELECT DISTINCT substr(text, 1, ?1) FROM (SELECT content AS text FROM messages \
-         UNION ALL SELECT content FROM queue_entries \
-         UNION ALL SELECT content FROM queue_admission_receipts \
-         UNION ALL SELECT title FROM tasks) WHERE length(text) >= ?2 LIMIT ?3",
-    )?;
+    let mut statement = conn.prepare(&format!(
+        "SELECT DISTINCT substr(text, 1, ?1) FROM ({TEXTS}) WHERE length(text) >= ?2 LIMIT ?3"
+    ))?;
     let rows =
         statement.query_map([TEXT_BYTES_MAX, TEXT_BYTES_MIN, TEXTS_MAX], |row| row.get(0))?;
     rows.collect()
+}
+
+/// The same of a PostgreSQL database; nothing of one that no server ever used. Each text up to its
+/// first line break, since the answer has a line each.
+fn shared_texts(database: &Database) -> Vec<String> {
+    if !database.was_used() {
+        return Vec::new();
+    }
+    database.run(&format!(
+        "SELECT DISTINCT line FROM (SELECT substr(split_part(text, E'\\n', 1), 1, {TEXT_BYTES_MAX}) \
+         AS line FROM ({TEXTS}) texts) lines WHERE length(line) >= {TEXT_BYTES_MIN} LIMIT {TEXTS_MAX}"
+    ))
 }

@@ -12,6 +12,7 @@ pub mod leaks;
 pub mod postgres;
 pub mod pty;
 pub mod random;
+pub mod scene;
 pub mod server;
 pub mod soundness;
 pub mod trace;

@@ -4,7 +4,6 @@
 //! Uses nothing but the standard library and PostgreSQL's own programs, so that the server's unit
 //! tests can include this file, too.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -27,39 +26,57 @@ read -r _ || true
 rm -rf "$ROOT"
 "#;
 
+/// Every URL has it; the server asks for none. No log may ever show it.
+pub const PASSWORD: &str = "planted-password-of-the-database";
+
 /// A database of one test; dropped with this value.
 pub struct Database {
+    cluster: &'static Cluster,
     name: String,
 }
 
 impl Database {
     /// Makes an empty one, and the server first if this is the process's first.
     pub fn new() -> Self {
+        static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+        Self::on(CLUSTER.get_or_init(Cluster::start))
+    }
+
+    /// Makes one with a server of its own, which can be stopped and set up as a test likes.
+    pub fn with_own_server() -> Self {
+        Self::on(Box::leak(Box::new(Cluster::start())))
+    }
+
+    fn on(cluster: &'static Cluster) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let name = format!("test{}", MADE.fetch_add(1, Ordering::SeqCst));
-        psql("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0"));
-        Self { name }
+        cluster.psql("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0"));
+        Self { cluster, name }
     }
 
-    /// Returns where it is.
+    /// Returns its server.
+    pub fn server(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    /// Returns where it is, with [`PASSWORD`].
     pub fn url(&self) -> String {
-        self.url_as("usher")
-    }
-
-    /// Returns where it is for another user, or one with a password: `NAME` or `NAME:PASSWORD`.
-    pub fn url_as(&self, user: &str) -> String {
-        let socket = cluster().root.display().to_string().replace('/', "%2F");
-        format!("postgres://{user}@{socket}/{}", self.name)
+        self.cluster.url(&self.name)
     }
 
     /// Runs statements and returns their rows, a line each, columns separated by tabs.
     pub fn run(&self, sql: &str) -> Vec<String> {
-        psql(&self.name, sql)
+        self.cluster.psql(&self.name, sql)
+    }
+
+    /// Tells whether a server has made its tables in it.
+    pub fn was_used(&self) -> bool {
+        self.run("SELECT to_regclass('messages') IS NOT NULL") == ["t"]
     }
 
     /// Starts `psql` on it, for statements that are to wait; its input is a pipe.
     pub fn session(&self) -> Command {
-        psql_command(&self.name)
+        self.cluster.psql_command(&self.name)
     }
 }
 
@@ -71,11 +88,12 @@ impl Default for Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        psql("postgres", &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+        self.cluster
+            .psql("postgres", &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
     }
 }
 
-/// A server that a test may stop and start; the process's other tests use another one.
+/// A server; it ends with the test process.
 pub struct Cluster {
     bin: PathBuf,
     root: PathBuf,
@@ -84,14 +102,9 @@ pub struct Cluster {
     _supervisor: Child,
 }
 
-fn cluster() -> &'static Cluster {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    CLUSTER.get_or_init(Cluster::start)
-}
-
 impl Cluster {
     /// Makes one and starts it.
-    pub fn start() -> Self {
+    fn start() -> Self {
         let bin = programs();
         let root = make_root();
         let user = other_user(&root);
@@ -114,10 +127,9 @@ impl Cluster {
         Self { bin, root, user, _supervisor: supervisor }
     }
 
-    /// Returns where a database of it is.
-    pub fn url(&self, database: &str) -> String {
+    fn url(&self, database: &str) -> String {
         let socket = self.root.display().to_string().replace('/', "%2F");
-        format!("postgres://usher@{socket}/{database}")
+        format!("postgres://usher:{PASSWORD}@{socket}/{database}")
     }
 
     /// Stops it at once and waits until it has ended.
@@ -147,6 +159,22 @@ impl Cluster {
             .status()
             .expect("pg_ctl can be started");
         assert!(status.success(), "pg_ctl {words:?} failed");
+    }
+
+    fn psql_command(&self, database: &str) -> Command {
+        let mut command = Command::new(self.bin.join("psql"));
+        command
+            .args(["-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-U", "usher"])
+            .args(["-d", database, "-h"])
+            .arg(&self.root);
+        command
+    }
+
+    fn psql(&self, database: &str, sql: &str) -> Vec<String> {
+        let mut command = self.psql_command(database);
+        let output = command.args(["-c", sql]).stdin(Stdio::null()).output().expect("psql runs");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
     }
 }
 
@@ -200,28 +228,4 @@ fn become_user(command: &mut Command, user: Option<(u32, u32)>) {
     if let Some((user, group)) = user {
         command.uid(user).gid(group);
     }
-}
-
-fn psql_command(database: &str) -> Command {
-    let cluster = cluster();
-    let mut command = Command::new(cluster.bin.join("psql"));
-    let options: [OsString; 8] = [
-        "-X".into(),
-        "-q".into(),
-        "-A".into(),
-        "-t".into(),
-        "-F\t".into(),
-        "-vON_ERROR_STOP=1".into(),
-        "-Uusher".into(),
-        "-h".into(),
-    ];
-    command.args(options).arg(&cluster.root).arg("-d").arg(database);
-    command
-}
-
-fn psql(database: &str, sql: &str) -> Vec<String> {
-    let output =
-        psql_command(database).args(["-c", sql]).stdin(Stdio::null()).output().expect("psql runs");
-    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }

@@ -184,6 +184,9 @@ impl Launch {
             .arg(self.data_dir())
             .arg("--config")
             .arg(self.write_config())
+            .args(self.home.database().into_iter().flat_map(|database| {
+                [OsString::from("--database"), OsString::from(database.url())]
+            }))
             .args(&self.args)
             .current_dir(self.home.path(""))
             .env_clear()

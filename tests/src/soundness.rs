@@ -1,11 +1,13 @@
 //! Every database that a test leaves keeps what the design promises: checked after every test, by
 //! the real program.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
 use crate::binaries;
 use crate::leaks::files_below;
+use crate::postgres::Database;
 
 /// Returns what `usherd check` says about the databases below `root` that are not sound.
 pub fn damages(root: &Path) -> Vec<String> {
@@ -15,9 +17,18 @@ pub fn damages(root: &Path) -> Vec<String> {
 
 /// Returns what is wrong with the database of a data directory.
 pub fn damage(data_dir: &Path) -> Option<String> {
+    said_of(["--data-dir".as_ref(), data_dir.as_os_str()])
+}
+
+/// Returns what is wrong with a PostgreSQL database that a server has used.
+pub fn shared_damage(database: &Database) -> Option<String> {
+    said_of(["--database".as_ref(), database.url().as_ref()])
+}
+
+fn said_of(arguments: [&OsStr; 2]) -> Option<String> {
     let check = Command::new(binaries::usherd())
-        .args(["check", "--data-dir"])
-        .arg(data_dir)
+        .arg("check")
+        .args(arguments)
         .output()
         .expect("the built program runs");
     let said = [check.stdout, check.stderr].concat();

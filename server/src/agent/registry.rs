@@ -1,6 +1,7 @@
 //! The agents that this server knows by name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{AgentSpec, Owner};
 
@@ -50,6 +51,11 @@ impl Agents {
     /// Tells whether there is such an agent.
     pub fn knows(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
+    }
+
+    /// Returns how long the slowest of them may take to stop when it is asked to.
+    pub fn longest_patience(&self) -> Duration {
+        self.by_name.values().map(AgentSpec::cancel_patience).max().unwrap_or_default()
     }
 
     /// Returns how an agent is started.

@@ -37,6 +37,7 @@ struct Inbox {
     starts: Vec<TurnStart>,
     stops: Vec<(SessionId, TurnId)>,
     may_start: HashSet<SessionId>,
+    gone: Vec<SessionId>,
 }
 
 impl Dispatcher {
@@ -48,9 +49,11 @@ impl Dispatcher {
             Event::MayStart => {
                 self.inbox().may_start.insert(session);
             }
+            Event::Deleted => self.inbox().gone.push(session),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TaskChanged(_)
+            | Event::Hidden
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,
@@ -72,6 +75,7 @@ impl Dispatcher {
     ) {
         let mut runners: HashMap<SessionId, Mailbox> = HashMap::new();
         let mut running = JoinSet::new();
+        let mut sessions: HashMap<tokio::task::Id, SessionId> = HashMap::new();
         let mut pass = interval(settings.pass);
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -80,15 +84,21 @@ impl Dispatcher {
                 _ = pass.tick() => {
                     self.look_everywhere(&service).await;
                     runners.retain(|_, runner| !runner.is_closed());
-                    while let Some(ended) = running.try_join_next() {
-                        if let Err(error) = ended {
-                            error!(%error, "a runner broke; its turn stays open until a restart");
+                    while let Some(ended) = running.try_join_next_with_id() {
+                        let (task, broken) = match ended {
+                            Ok((task, ())) => (task, None),
+                            Err(error) => (error.id(), Some(error)),
+                        };
+                        let session = sessions.remove(&task);
+                        if let (Some(error), Some(session)) = (broken, session) {
+                            error!(%session, %error, "a runner broke; its turn is settled");
+                            settle(&service, session);
                         }
                     }
                 }
                 () = drains(&mut draining) => break,
             }
-            let Inbox { starts, stops, may_start } = std::mem::take(&mut *self.inbox());
+            let Inbox { starts, stops, may_start, gone } = std::mem::take(&mut *self.inbox());
             for start in starts {
                 let session = start.session_id;
                 let known = runners.get(&session).cloned();
@@ -102,7 +112,7 @@ impl Dispatcher {
                 debug_assert!(posted.is_ok(), "a new mailbox is open");
                 let runner =
                     Runner::new(session, service.clone(), Arc::clone(&hub), mailbox.clone());
-                running.spawn(runner.run());
+                sessions.insert(running.spawn(runner.run()).id(), session);
                 runners.insert(session, mailbox);
             }
             for (session, turn) in stops {
@@ -110,6 +120,10 @@ impl Dispatcher {
                 if runner.is_none_or(|runner| runner.post(Order::Stop(turn)).is_err()) {
                     debug!(%session, %turn, "the turn to stop is over");
                 }
+            }
+            for session in gone {
+                // It lets go of the agent; one that is gone has none.
+                drop(runners.get(&session).map(|runner| runner.post(Order::Quit)));
             }
             for session in may_start {
                 let service = service.clone();
@@ -136,7 +150,21 @@ impl Dispatcher {
         if let Err(error) = service.purge_removed(UNDO_MS).await {
             warn!(%error, "removed entries could not be purged");
         }
+        if let Err(error) = service.finish_deletes().await {
+            warn!(%error, "what was deleted could not be purged yet");
+        }
     }
+}
+
+/// Settles the turn of a runner that is gone, as a restart would.
+fn settle(service: &Service, session: SessionId) {
+    let service = service.clone();
+    service.questions().close(session);
+    tokio::spawn(async move {
+        if let Err(error) = service.recover_session(session).await {
+            warn!(%session, %error, "the turn stays open until a restart");
+        }
+    });
 }
 
 async fn drains(draining: &mut watch::Receiver<bool>) {

@@ -117,7 +117,7 @@ impl Mailbox {
 mod tests {
     use std::sync::Arc;
 
-    use usher_shared::id::SessionId;
+    use usher_shared::id::{IncarnationId, SessionId};
     use uuid::Uuid;
 
     use super::*;
@@ -126,6 +126,7 @@ mod tests {
     fn run(n: u128) -> Order {
         Order::Run(Box::new(TurnStart {
             session_id: SessionId::from_uuid(Uuid::nil()),
+            incarnation_id: IncarnationId::from_uuid(Uuid::nil()),
             turn_id: TurnId::from_uuid(Uuid::from_u128(n)),
             agent: "demo".to_owned(),
             workspace_dir: None,

@@ -4,10 +4,12 @@
 //! the session's agent and runs its turns one after the other.
 
 mod dispatcher;
+mod ends;
 mod mailbox;
 mod questions;
 mod runner;
 mod scribe;
 
 pub use dispatcher::{DispatchSettings, Dispatcher};
+pub use ends::TurnEnds;
 pub use questions::{Answer, Question, QuestionOption, Questions};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::{error, info};
-use usher_shared::id::{PermissionId, SessionId, TurnId};
+use tracing::{info, warn};
+use usher_shared::id::{IncarnationId, PermissionId, SessionId, TurnId};
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role, TurnOutcome, TurnReason};
 
 use super::mailbox::{Mailbox, Order};
@@ -32,6 +32,8 @@ pub(super) struct Runner {
     hub: Arc<Hub>,
     mailbox: Mailbox,
     agent: Option<AgentHandle>,
+    /// The life of the session that the agent was started in.
+    agent_of: Option<IncarnationId>,
     last_turn: Option<TurnId>,
 }
 
@@ -85,7 +87,7 @@ impl Runner {
         hub: Arc<Hub>,
         mailbox: Mailbox,
     ) -> Self {
-        Self { session, service, hub, mailbox, agent: None, last_turn: None }
+        Self { session, service, hub, mailbox, agent: None, agent_of: None, last_turn: None }
     }
 
     /// Runs turns until the session was idle for long.
@@ -171,9 +173,12 @@ impl Runner {
         let spec = self.service.agents().get(&start.agent);
         let spec = spec.ok_or_else(|| format!("no agent named {} is configured", start.agent))?;
         let patience = spec.cancel_patience();
-        if let Some(agent) = self.agent.take() {
+        if let Some(agent) = self.agent.take()
+            && self.agent_of == Some(start.incarnation_id)
+        {
             return Ok((agent, patience));
         }
+        self.agent_of = Some(start.incarnation_id);
         let workspace_dir = start.workspace_dir.as_ref().map(PathBuf::from);
         let owner = self.service.agents().owner().cloned();
         let started = spec.start(AgentStart { workspace_dir, owner });
@@ -198,7 +203,14 @@ impl Runner {
                 }
                 Step::Order(Order::Stop(_)) => {}
                 Step::Order(Order::Quit) => return turn.scribe.flush().await,
-                Step::Order(Order::Run(_)) => error!("a second turn while one is open"),
+                // Somebody else settled this turn; what the agent still says is of no turn.
+                Step::Order(order @ Order::Run(_)) => {
+                    warn!(session = %self.session, turn = %turn.id, "the turn is over already");
+                    drop(agent);
+                    turn.scribe.flush().await;
+                    drop(self.mailbox.post(order));
+                    return;
+                }
                 Step::Answered(answer) => self.answer(&mut turn, &agent, answer).await,
                 Step::FlushDue => turn.scribe.flush().await,
                 Step::GraceOver => {

@@ -8,10 +8,11 @@ use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
 
 use super::admission::Receipt;
-use super::entry::Entry;
+use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::message::{Message, MessageDetails};
-use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey};
+use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
+use super::settings::SettingsPatch;
 
 /// A task to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +79,19 @@ pub enum Change {
     DeleteEntry(EntryId),
     /// Gives entries of a session new positions, all at once.
     MoveEntries(SessionKey, Vec<(EntryId, Position)>),
+    /// Replaces the admissions that an entry was made from.
+    SetProvenance(EntryId, Box<Provenance>),
+    /// Gives an entry to another session.
+    TransferEntry {
+        /// Which.
+        id: EntryId,
+        /// Whose it is from now on.
+        to: SessionKey,
+        /// Its place there.
+        place: Position,
+        /// What it proves there.
+        provenance: Box<Provenance>,
+    },
     /// Hides an entry; it can be restored for a while.
     RemoveEntry(EntryId, UndoId, UnixMillis),
     /// Shows a removed entry again, at its place.
@@ -87,6 +101,10 @@ pub enum Change {
         /// Removed before this.
         before: UnixMillis,
     },
+    /// Deletes what was removed from a queue: it cannot be restored any more.
+    ForgetRemoved(SessionKey),
+    /// Deletes what waits in a queue.
+    ForgetWaiting(SessionKey),
     /// Adds the proof of an admission.
     InsertReceipt(IncarnationKey, Box<Receipt>),
     /// Adds an open turn.
@@ -106,8 +124,15 @@ pub enum Change {
     },
     /// Adds a message; its number becomes the session's newest.
     InsertMessage(SessionKey, IncarnationKey, Box<Message>),
-    /// Adds text to a streaming message.
-    AppendMessage(MessageId, String),
+    /// Adds text to a streaming message, once: text that is there already stays as it is.
+    AppendMessage {
+        /// Which message.
+        id: MessageId,
+        /// Where the text belongs, bytes.
+        at: u64,
+        /// The text.
+        text: String,
+    },
     /// Replaces the text of a streaming message.
     ReplaceMessage(MessageId, String),
     /// Sets how far a message has come.
@@ -118,6 +143,33 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Saves what a user chooses about queues: what the patch names.
+    SaveSettings(UserId, SettingsPatch),
+    /// Archives a task.
+    ArchiveTask(TaskKey),
+    /// Brings an archived task back.
+    UnarchiveTask(TaskKey),
+    /// Decides that a task and its sessions are deleted: nobody sees them from here on.
+    HideTask(TaskKey, UnixMillis),
+    /// Deletes a task, whose sessions are deleted.
+    PurgeTask(TaskKey),
+    /// Sets what clients can set of a session.
+    SetSession {
+        /// Which.
+        session: SessionKey,
+        /// The model its turns use.
+        model: Option<String>,
+        /// The mode its turns use.
+        mode: Option<String>,
+        /// For people.
+        title: String,
+    },
+    /// Begins the next life of a session.
+    BeginIncarnation(SessionKey, IncarnationId),
+    /// Decides that a session is deleted: nobody sees it from here on.
+    HideSession(SessionKey, UnixMillis),
+    /// Deletes a session with everything that it ever held.
+    PurgeSession(SessionKey),
 }
 
 /// What a decision comes to.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use usher_shared::counter::{Position, TargetRevision};
 use usher_shared::id::{AdmissionId, EntryId, TaskId, TurnId};
+use usher_shared::limits::ADMISSION_IDS_MAX;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::SenderKind;
 
@@ -27,6 +28,18 @@ pub struct Provenance {
     pub admission_ids: Vec<AdmissionId>,
     /// From before a reset or transfer: they prove nothing.
     pub past: Vec<AdmissionId>,
+}
+
+impl Provenance {
+    /// Returns the same in another life of the session, where nothing of it proves acceptance. The
+    /// newest are kept if they are many.
+    #[must_use]
+    pub fn retired(self) -> Self {
+        let Self { admission_ids, mut past } = self;
+        past.extend(admission_ids);
+        past.drain(..past.len().saturating_sub(ADMISSION_IDS_MAX));
+        Self { admission_ids: Vec::new(), past }
+    }
 }
 
 /// A prompt waiting.

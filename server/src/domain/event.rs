@@ -1,6 +1,6 @@
 //! What the rest of the server is told after a commit.
 
-use usher_shared::id::{SessionId, TaskId, TurnId};
+use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
 use super::message::{Message, RunOptions};
@@ -33,6 +33,10 @@ pub enum Event {
         /// What the agent said about it.
         text: Option<String>,
     },
+    /// Nobody may see the session any more; its turn is still to end.
+    Hidden,
+    /// The session is deleted: nobody watches it, nothing runs for it.
+    Deleted,
     /// A message is new, or final.
     MessageWritten(Box<Message>),
 }
@@ -42,6 +46,8 @@ pub enum Event {
 pub struct TurnStart {
     /// Its session.
     pub session_id: SessionId,
+    /// The session's life: an agent remembers nothing of an earlier one.
+    pub incarnation_id: IncarnationId,
     /// Its name.
     pub turn_id: TurnId,
     /// The agent that runs it.

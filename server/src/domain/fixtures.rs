@@ -9,7 +9,7 @@ use usher_shared::vocabulary::SenderKind;
 use uuid::Uuid;
 
 use super::entry::{Entry, Provenance, Sender};
-use super::session::{AutoRun, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey};
+use super::session::{AutoRun, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Standing};
 use super::settings::SavedSettings;
 
 pub(super) fn uuid(n: u128) -> Uuid {
@@ -49,7 +49,7 @@ pub(super) fn session(turn: Option<OpenTurn>) -> Session {
         incarnation_id: IncarnationId::from_uuid(uuid(3)),
         incarnation_key: IncarnationKey(1),
         owner: UserId::from_uuid(uuid(4)),
-        archived: false,
+        standing: Standing::Open,
         workspace_dir: None,
         agent: "demo".to_owned(),
         model: None,

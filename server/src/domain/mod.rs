@@ -11,12 +11,14 @@ pub mod entry;
 pub mod event;
 #[cfg(test)]
 mod fixtures;
+pub mod lifecycle;
 pub mod merge;
 pub mod message;
 pub mod queue;
 pub mod send_now;
 pub mod session;
 pub mod settings;
+pub mod transfer;
 pub mod turn;
 pub mod turn_end;
 

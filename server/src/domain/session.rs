@@ -131,6 +131,18 @@ pub struct OpenTurn {
     pub started_at: UnixMillis,
 }
 
+/// Who still sees a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its owner works with it.
+    Open,
+    /// Its task is archived: it can be read, nothing is admitted, nothing starts.
+    Archived,
+    /// It is being deleted, or its owner was removed: for everybody it is an unknown one. Only its
+    /// open turn still comes to its end.
+    Gone,
+}
+
 /// A session with everything that point decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -146,8 +158,8 @@ pub struct Session {
     pub incarnation_key: IncarnationKey,
     /// Whose it is.
     pub owner: UserId,
-    /// Whether its task is archived.
-    pub archived: bool,
+    /// Who still sees it.
+    pub standing: Standing,
     /// Where its agent works.
     pub workspace_dir: Option<String>,
     /// The agent it talks to.
@@ -196,7 +208,7 @@ pub fn authorize(
         .filter(|session| {
             session.owner == caller.id
                 && session.task_id == target.task_id
-                && !session.archived
+                && session.standing == Standing::Open
                 && target.incarnation_id.is_none_or(|id| id == session.incarnation_id)
         })
         .ok_or(Unavailable)
@@ -210,7 +222,7 @@ impl Session {
 
     /// Tells whether a turn can start now.
     pub fn is_promptable(&self) -> bool {
-        self.turn.is_none() && !self.archived
+        self.turn.is_none() && self.standing == Standing::Open
     }
 
     /// Returns what clients are shown; an open question is known to the runner only.

@@ -90,6 +90,7 @@ fn starting(
 ) -> Vec<(SessionId, Event)> {
     let start = TurnStart {
         session_id: session.id,
+        incarnation_id: session.incarnation_id,
         turn_id,
         agent: session.agent.clone(),
         workspace_dir: session.workspace_dir.clone(),

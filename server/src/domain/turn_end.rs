@@ -15,7 +15,7 @@ use super::entry::Entry;
 use super::event::Event;
 use super::message::{Message, MessageDetails};
 use super::queue::off;
-use super::session::{OpenTurn, QueueHead, Session, Stop, TurnPrompt, TurnStage};
+use super::session::{OpenTurn, QueueHead, Session, Standing, Stop, TurnPrompt, TurnStage};
 use super::turn::{QueueMoved, joined, reserved, started, user_message};
 
 /// How a turn ended.
@@ -196,7 +196,8 @@ impl EndWriter {
         self.events.push((id, Event::TurnEnded { turn_id: turn.id, outcome, reason, text }));
         let begins = match (turn.stop, joined(next)) {
             (Stop::Replaced(by), Some(prompt))
-                if reason == Some(TurnReason::Replaced) && !self.session.archived =>
+                if reason == Some(TurnReason::Replaced)
+                    && self.session.standing == Standing::Open =>
             {
                 Some((by, prompt))
             }

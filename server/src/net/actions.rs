@@ -22,11 +22,14 @@ use usher_shared::protocol::queue::{
 };
 use usher_shared::protocol::session::{
     self as wire_session, PermissionRespondParams, PermissionRespondReply, SessionCreateParams,
-    SessionGetParams, SessionListParams, SessionListReply, SessionReply, SubscribeParams,
-    SubscribeReply, UnsubscribeParams, UnsubscribeReply,
+    SessionDeleteParams, SessionGetParams, SessionListParams, SessionListReply, SessionReply,
+    SessionResetParams, SessionSetParams, SessionTransferParams, SubscribeParams, SubscribeReply,
+    UnsubscribeParams, UnsubscribeReply,
 };
+use usher_shared::protocol::settings::{SettingsGetParams, SettingsSetParams};
 use usher_shared::protocol::task::{
-    TaskCreateParams, TaskCreateReply, TaskGetParams, TaskGetReply, TaskListParams, TaskListReply,
+    TaskArchiveParams, TaskCreateParams, TaskCreateReply, TaskDeleteParams, TaskGetParams,
+    TaskGetReply, TaskListParams, TaskListReply, TaskUnarchiveParams,
 };
 use usher_shared::protocol::transcript::{
     TranscriptPageParams, TranscriptReadParams, TranscriptReadReply,
@@ -89,6 +92,15 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         SessionGetParams::ACTION => router.session_get(wire::parse(payload)?),
         SubscribeParams::ACTION => router.subscribe(wire::parse(payload)?),
         UnsubscribeParams::ACTION => router.unsubscribe(wire::parse(payload)?),
+        SessionSetParams::ACTION => router.session_set(wire::parse(payload)?),
+        SessionResetParams::ACTION => router.session_reset(wire::parse(payload)?),
+        SessionTransferParams::ACTION => router.session_transfer(wire::parse(payload)?),
+        SessionDeleteParams::ACTION => router.session_delete(wire::parse(payload)?),
+        TaskArchiveParams::ACTION => router.task_archive(wire::parse(payload)?),
+        TaskUnarchiveParams::ACTION => router.task_unarchive(wire::parse(payload)?),
+        TaskDeleteParams::ACTION => router.task_delete(wire::parse(payload)?),
+        SettingsGetParams::ACTION => router.settings_get(wire::parse(payload)?),
+        SettingsSetParams::ACTION => router.settings_set(wire::parse(payload)?),
         TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
         TranscriptReadParams::ACTION => router.read(wire::parse(payload)?),
         TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
@@ -114,16 +126,16 @@ pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireEr
     write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
 }
 
-type Routed = Result<Work, WireError>;
+pub(super) type Routed = Result<Work, WireError>;
 
-struct Router {
+pub(super) struct Router {
     context: Context,
     id: String,
 }
 
 impl Router {
     /// Makes the work of an action that only answers.
-    fn work<R, F>(
+    pub(super) fn work<R, F>(
         self,
         lane: Option<SessionId>,
         action: &'static str,

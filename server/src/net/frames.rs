@@ -125,7 +125,9 @@ pub(super) async fn frames(
                 | Event::TaskChanged(_)
                 | Event::MayStart
                 | Event::TurnReserved(_)
-                | Event::StopAsked(_) => continue,
+                | Event::StopAsked(_)
+                | Event::Hidden
+                | Event::Deleted => continue,
             },
             Broadcast::PermissionRequested(question) => {
                 let asked = PermissionRequested { permission: wire::permission(question.clone()) };

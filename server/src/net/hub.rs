@@ -16,7 +16,7 @@ use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role};
 
 use super::news::TaskNews;
 use crate::clock::fresh_uuid;
-use crate::dispatch::{Answer, Dispatcher, Question};
+use crate::dispatch::{Answer, Dispatcher, Question, TurnEnds};
 use crate::domain::Event;
 use crate::store::EventSink;
 
@@ -81,6 +81,8 @@ pub struct LiveText {
 }
 
 struct Ring {
+    /// Whether the session is gone: nobody is told any more.
+    ended: bool,
     /// The number of the newest event.
     newest: u64,
     events: VecDeque<Broadcast>,
@@ -121,6 +123,8 @@ pub enum Missed {
     },
     /// The ring does not reach back that far.
     TooFarBehind,
+    /// The session is gone.
+    Ended,
 }
 
 /// See the module.
@@ -177,6 +181,7 @@ impl Hub {
             rings.highest = start;
         }
         let ring = rings.by_session.entry(session).or_insert_with(|| Ring {
+            ended: false,
             newest: start,
             events: VecDeque::new(),
             bytes: 0,
@@ -197,9 +202,30 @@ impl Hub {
 
     /// Stops watching a session.
     pub fn unwatch(&self, session: SessionId, wake: &Arc<Notify>) {
-        if let Some(ring) = self.lock().by_session.get_mut(&session) {
+        let mut rings = self.lock();
+        if let Some(ring) = rings.by_session.get_mut(&session) {
             ring.watchers.retain(|watcher| !Arc::ptr_eq(watcher, wake));
+            if ring.ended && ring.watchers.is_empty() {
+                rings.by_session.remove(&session);
+            }
         }
+    }
+
+    /// Ends everything that is told of a session: it is gone.
+    pub fn end(&self, session: SessionId) {
+        let mut rings = self.lock();
+        rings.live.remove(&session);
+        let Some(ring) = rings.by_session.get_mut(&session) else {
+            return;
+        };
+        if ring.watchers.is_empty() {
+            rings.by_session.remove(&session);
+            return;
+        }
+        ring.ended = true;
+        ring.events.clear();
+        ring.bytes = 0;
+        ring.watchers.iter().for_each(|watcher| watcher.notify_one());
     }
 
     /// Returns what a watched session's link missed after `place`, at most `max` events.
@@ -208,6 +234,9 @@ impl Hub {
         let Some(ring) = rings.by_session.get(&session) else {
             return Missed::TooFarBehind;
         };
+        if ring.ended {
+            return Missed::Ended;
+        }
         let first = place.get() + 1;
         if first < ring.oldest() || place.get() > ring.newest {
             return Missed::TooFarBehind;
@@ -238,7 +267,8 @@ impl Hub {
     pub fn tell(&self, session: SessionId, broadcast: Broadcast) {
         let mut rings = self.lock();
         rings.note_live(session, &broadcast);
-        let Some(ring) = rings.by_session.get_mut(&session) else {
+        let ring = rings.by_session.get_mut(&session).filter(|ring| !ring.ended);
+        let Some(ring) = ring else {
             return;
         };
         ring.push(broadcast);
@@ -304,14 +334,20 @@ pub struct Sink {
     pub dispatcher: Arc<Dispatcher>,
     /// For those who watch tasks.
     pub news: Arc<TaskNews>,
+    /// For those who wait until a turn has ended.
+    pub ends: Arc<TurnEnds>,
 }
 
 impl EventSink for Sink {
     fn publish(&self, session: SessionId, event: Event) {
         self.dispatcher.take(session, &event);
+        if matches!(event, Event::TurnEnded { .. }) {
+            self.ends.note();
+        }
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::TaskChanged(task) => self.news.note(task),
+            Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TurnStarted(_)
@@ -334,8 +370,21 @@ mod tests {
     fn missed(hub: &Hub, place: EventSeq) -> Option<(u64, usize)> {
         match hub.missed(session(0), place, usize::MAX) {
             Missed::Events { first, events } => Some((first.get(), events.len())),
-            Missed::TooFarBehind => None,
+            Missed::TooFarBehind | Missed::Ended => None,
         }
+    }
+
+    #[test]
+    fn a_session_that_is_gone_tells_its_watchers_once_and_is_forgotten_with_the_last() {
+        let hub = Hub::new();
+        let wake = Arc::new(Notify::new());
+        let (place, _) = hub.watch(session(0), &wake);
+        hub.event(session(0), Event::QueueChanged);
+        hub.end(session(0));
+        hub.event(session(0), Event::QueueChanged);
+        assert!(matches!(hub.missed(session(0), place, usize::MAX), Missed::Ended));
+        hub.unwatch(session(0), &wake);
+        assert!(hub.lock().by_session.is_empty());
     }
 
     #[test]

@@ -406,6 +406,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         for frame in inbox.take().map_err(behind)? {
             self.send(frame.to_string()).await?;
         }
+        let mut ended = Vec::new();
         for (session, place) in watched.iter_mut() {
             loop {
                 let (first, events) = match context.hub.missed(*session, *place, EVENTS_AT_ONCE) {
@@ -413,6 +414,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                     Missed::Events { first, events } => (first, events),
                     Missed::TooFarBehind => {
                         return Err(Ended::WithCode(CloseCode::Again, "too far behind"));
+                    }
+                    Missed::Ended => {
+                        ended.push(*session);
+                        break;
                     }
                 };
                 let Some(frames) = frames::frames(context, *session, first, &events).await else {
@@ -423,6 +428,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 }
                 *place = EventSeq::new(first.get() + events.len() as u64 - 1);
             }
+        }
+        for session in ended {
+            context.hub.unwatch(session, &context.wake);
+            watched.remove(&session);
         }
         Ok(())
     }

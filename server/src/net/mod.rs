@@ -5,6 +5,8 @@
 
 mod access;
 mod actions;
+mod actions_lifecycle;
+mod actions_settings;
 mod frames;
 mod gate;
 pub mod hub;

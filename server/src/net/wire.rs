@@ -28,11 +28,13 @@ use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::merge::Overflow;
 use crate::domain::message::Message;
-use crate::domain::queue::MergeRefusal;
+use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::{Resume, Scope, SendNow, SendNowRefusal};
 use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
+use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, FindError, MakeError, QueueError, QueueView, TaskRequest, TurnError,
+    AddError, FindError, MakeError, QueueError, QueueView, SessionError, SettingsError,
+    TaskRequest, TurnError,
 };
 use crate::store::{Page, StoreError, TransactError};
 
@@ -459,15 +461,17 @@ pub(super) fn add_error(error: AddError) -> WireError {
             let text = refusal.to_string();
             match refusal {
                 AdmitRefusal::Conflict => WireError::new(ErrorCode::QueueIdConflict, text),
-                AdmitRefusal::QueueFull { queue_size, max } => {
-                    WireError::new(ErrorCode::QueueFull, text)
-                        .with("queue_size", queue_size)
-                        .with("max", max)
-                }
+                AdmitRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
                 AdmitRefusal::Blank => WireError::validation("content", text),
             }
         }
     }
+}
+
+fn queue_full(queue_size: u64, max: u64) -> WireError {
+    WireError::new(ErrorCode::QueueFull, "the queue is full")
+        .with("queue_size", queue_size)
+        .with("max", max)
 }
 
 pub(super) fn queue_error(error: QueueError) -> WireError {
@@ -495,7 +499,10 @@ pub(super) fn queue_error(error: QueueError) -> WireError {
             }
             SendNowRefusal::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
         },
-        QueueError::UndoExpired(_) => WireError::new(ErrorCode::UndoExpired, text),
+        QueueError::NotRestored(refusal) => match refusal {
+            RestoreRefusal::Expired => WireError::new(ErrorCode::UndoExpired, text),
+            RestoreRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
+        },
         QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         QueueError::Store(error) => store_broken(&error),
@@ -512,11 +519,37 @@ pub(super) fn turn_error(error: TurnError) -> WireError {
     match error {
         TurnError::Unavailable(_) => unavailable(),
         TurnError::Changed { open } => turn_changed(open),
+        TurnError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         TurnError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         TurnError::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
         TurnError::PermissionClosed => WireError::new(ErrorCode::PermissionClosed, text),
         TurnError::UnknownOption => WireError::validation("option_id", text),
         TurnError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(super) fn session_error(error: SessionError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SessionError::Unavailable(_) => unavailable(),
+        SessionError::Busy(_) | SessionError::Transfer(TransferRefusal::Busy) => {
+            WireError::new(ErrorCode::SessionBusy, text)
+        }
+        SessionError::Transfer(TransferRefusal::Full { queue_size, max }) => {
+            WireError::new(ErrorCode::QueueFull, text)
+                .with("queue_size", queue_size)
+                .with("max", max)
+        }
+        SessionError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(super) fn settings_error(error: SettingsError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SettingsError::Locked(_) => WireError::new(ErrorCode::Forbidden, text),
+        SettingsError::NoUser => WireError::new(ErrorCode::Unauthorized, text),
+        SettingsError::Store(error) => store_broken(&error),
     }
 }
 
@@ -530,6 +563,7 @@ pub(super) fn find_error(error: FindError) -> WireError {
 pub(super) fn make_error(error: MakeError) -> WireError {
     match error {
         MakeError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
+        MakeError::NoUser => WireError::new(ErrorCode::Unauthorized, "no such user any more"),
         MakeError::UnknownAgent => WireError::validation("agent", "no such agent"),
         MakeError::Store(error) => store_broken(&error),
     }

@@ -4,9 +4,12 @@ use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
 
 use crate::domain::admission::AdmitRefusal;
-use crate::domain::queue::{MergeRefusal, QueueChanged, UndoExpired};
+use crate::domain::lifecycle::Busy;
+use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
+use crate::domain::settings::Locked;
+use crate::domain::transfer::TransferRefusal;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
 use crate::store::StoreError;
 
@@ -45,9 +48,9 @@ pub enum QueueError {
     /// The entry was not merged.
     #[error(transparent)]
     NotMerged(#[from] MergeRefusal),
-    /// There is nothing left to put back.
+    /// Nothing was put back.
     #[error(transparent)]
-    UndoExpired(#[from] UndoExpired),
+    NotRestored(#[from] RestoreRefusal),
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
@@ -68,6 +71,44 @@ impl From<QueueChanged> for QueueError {
     }
 }
 
+/// Why an operation on a whole session was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// A turn is open.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// Nothing was moved.
+    #[error(transparent)]
+    Transfer(#[from] TransferRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SessionError {
+    /// The session is gone, or was never there.
+    pub(super) const fn unavailable() -> Self {
+        Self::Unavailable(Unavailable)
+    }
+}
+
+/// Why settings were not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// See [`Locked`].
+    #[error(transparent)]
+    Locked(#[from] Locked),
+    /// The caller was removed.
+    #[error("no such user any more")]
+    NoUser,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Why something was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -85,6 +126,9 @@ pub enum MakeError {
     /// The task is unknown or foreign.
     #[error("not found")]
     NotFound,
+    /// The caller was removed.
+    #[error("no such user any more")]
+    NoUser,
     /// No agent of that name is configured.
     #[error("unknown agent")]
     UnknownAgent,
@@ -108,6 +152,9 @@ pub enum TurnError {
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
+    /// A question is open.
+    #[error("a question is open")]
+    NotPromptable,
     /// A cancel is under way.
     #[error("a cancel is under way")]
     Conflict,

@@ -4,22 +4,27 @@
 //! the protocol's.
 
 mod error;
+mod lifecycle;
 mod queue;
 mod session;
+mod settings;
 mod task;
 mod turn;
 
 use std::sync::Arc;
 
-pub use error::{AddError, FindError, MakeError, QueueError, TurnError};
+pub use error::{
+    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+};
 pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
+pub use settings::SettingsView;
 pub use task::{TaskMade, TaskRequest};
 pub use turn::NewText;
 use usher_shared::id::StoreId;
 
 use crate::agent::Agents;
-use crate::dispatch::Questions;
+use crate::dispatch::{Questions, TurnEnds};
 use crate::domain::Decision;
 use crate::domain::session::Caller;
 use crate::domain::settings::GivenSettings;
@@ -32,6 +37,7 @@ pub struct Service {
     given: GivenSettings,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
+    ends: Arc<TurnEnds>,
 }
 
 impl Service {
@@ -41,8 +47,9 @@ impl Service {
         given: GivenSettings,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
+        ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, agents, questions }
+        Self { store, given, agents, questions, ends }
     }
 
     /// Returns the agents of this server.

@@ -7,7 +7,7 @@ use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
 use super::{FindError, MakeError, QueueView, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::NewSession;
-use crate::domain::session::{Caller, Session};
+use crate::domain::session::{Caller, Session, Standing};
 use crate::domain::{Change, Decision, Event};
 use crate::store::{Page, PageBounds, Reads, StoreError, TextRange, TransactError};
 
@@ -176,6 +176,6 @@ fn owned(
 ) -> Result<Session, FindError> {
     reads
         .session(session_id)?
-        .filter(|session| session.owner == caller.id)
+        .filter(|session| session.owner == caller.id && session.standing != Standing::Gone)
         .ok_or(FindError::NotFound)
 }

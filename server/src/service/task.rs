@@ -8,7 +8,7 @@ use usher_shared::vocabulary::TaskKind;
 use super::{FindError, MakeError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::{NewSession, NewTask};
-use crate::domain::session::{Caller, Session, Task};
+use crate::domain::session::{Caller, Session, Standing, Task};
 use crate::domain::{Change, Decision, Event};
 use crate::store::{Reads, StoreError, TransactError};
 
@@ -57,6 +57,9 @@ impl Service {
                     && let Some(task) = reads.task_by_request(caller.id, id)?
                 {
                     return Ok(Decision::unchanged(task.id));
+                }
+                if reads.saved_settings(caller.id)?.is_none() {
+                    return Err(MakeError::NoUser);
                 }
                 if !agents.knows(&agent) {
                     return Err(MakeError::UnknownAgent);
@@ -144,7 +147,8 @@ impl Service {
             .read(move |reads: &mut Reads<'_>| {
                 let task = reads.task(task_id)?.filter(|task| task.owner.id == owner);
                 let task = task.ok_or(FindError::NotFound)?;
-                let sessions = reads.sessions_of_task(task_id)?;
+                let mut sessions = reads.sessions_of_task(task_id)?;
+                sessions.retain(|session| session.standing != Standing::Gone);
                 Ok((task, sessions))
             })
             .await

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_one};
 use super::error::StoreError;
-use super::{row, sql};
+use super::{apply_lifecycle as lifecycle, row, sql};
 use crate::domain::admission::Receipt;
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
@@ -39,6 +39,16 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::PurgeRemoved { before } => {
             conn.execute(sql::ENTRIES_PURGE, &[Param::Int(before.get())]).map(drop)
         }
+        Change::SetProvenance(id, provenance) => lifecycle::set_provenance(conn, *id, provenance),
+        Change::TransferEntry { id, to, place, provenance } => {
+            lifecycle::transfer_entry(conn, *id, *to, *place, provenance)
+        }
+        Change::ForgetRemoved(session) => {
+            conn.execute(sql::ENTRIES_FORGET_REMOVED, &[Param::Int(session.0)]).map(drop)
+        }
+        Change::ForgetWaiting(session) => {
+            conn.execute(sql::ENTRIES_FORGET_WAITING, &[Param::Int(session.0)]).map(drop)
+        }
         Change::InsertReceipt(incarnation, receipt) => insert_receipt(conn, *incarnation, receipt),
         Change::InsertTurn(session, turn) => insert_turn(conn, *session, turn),
         Change::SetTurn(turn) => set_turn(conn, turn),
@@ -55,7 +65,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::InsertMessage(session, incarnation, message) => {
             insert_message(conn, *session, *incarnation, message)
         }
-        Change::AppendMessage(id, text) => append_message(conn, *id, text),
+        Change::AppendMessage { id, at, text } => append_message(conn, *id, *at, text),
         Change::ReplaceMessage(id, text) => replace_message(conn, *id, text),
         Change::SetMessageStatus(id, status) => {
             one(conn, sql::MESSAGE_STATUS, &[Param::Id(id.uuid()), Param::Text(status.as_str())])
@@ -74,15 +84,40 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
                 &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
             )
         }
+        Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),
+        Change::ArchiveTask(task) => {
+            one(conn, sql::TASK_ARCHIVED, &[Param::Int(task.0), Param::Int(1)])
+        }
+        Change::UnarchiveTask(task) => {
+            one(conn, sql::TASK_ARCHIVED, &[Param::Int(task.0), Param::Int(0)])
+        }
+        Change::HideTask(task, at) => {
+            one(conn, sql::TASK_HIDE, &[Param::Int(task.0), Param::Int(at.get())])
+        }
+        Change::PurgeTask(task) => one(conn, sql::TASK_DELETE, &[Param::Int(task.0)]),
+        Change::SetSession { session, model, mode, title } => {
+            lifecycle::set_session(conn, *session, model.as_deref(), mode.as_deref(), title)
+        }
+        Change::BeginIncarnation(session, incarnation) => {
+            lifecycle::begin_incarnation(conn, *session, *incarnation)
+        }
+        Change::HideSession(session, at) => {
+            one(conn, sql::SESSION_HIDE, &[Param::Int(session.0), Param::Int(at.get())])
+        }
+        Change::PurgeSession(session) => lifecycle::purge_session(conn, *session),
     }
 }
 
-fn int(value: u64) -> Param<'static> {
+pub(super) fn int(value: u64) -> Param<'static> {
     Param::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// Runs a statement that must change exactly the one row that the decision was shown.
-fn one(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+pub(super) fn one(
+    conn: &mut dyn Conn,
+    sql: &'static str,
+    params: &[Param<'_>],
+) -> Result<(), StoreError> {
     conn.change_one(sql, params)
 }
 
@@ -140,6 +175,7 @@ fn set_queue(
         AutoRun::On => None,
         AutoRun::Off(reason) => Some(reason.as_str()),
     };
+    let operation = conn.operation(session);
     one(
         conn,
         sql::QUEUE_SET,
@@ -149,6 +185,7 @@ fn set_queue(
             int(queue.stored),
             int(queue.next_position.get()),
             Param::opt_text(off),
+            operation,
         ],
     )
 }
@@ -306,7 +343,9 @@ fn insert_message(
             Param::Int(message.created_at.get()),
         ],
     )?;
-    one(conn, sql::SESSION_LAST_SEQ, &[Param::Int(session.0), int(message.seq.get())])
+    let operation = conn.operation(session);
+    let params = [Param::Int(session.0), int(message.seq.get()), operation];
+    one(conn, sql::SESSION_LAST_SEQ, &params)
 }
 
 /// Text of a message that is kept in its own row; the rest goes into parts.
@@ -319,9 +358,20 @@ fn message_size(conn: &mut dyn Conn, id: MessageId) -> Result<(i64, i64), StoreE
     .ok_or(StoreError::Damaged("a message that was just read is gone"))
 }
 
-fn append_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(), StoreError> {
+fn append_message(
+    conn: &mut dyn Conn,
+    id: MessageId,
+    at: u64,
+    text: &str,
+) -> Result<(), StoreError> {
     let (key, size) = message_size(conn, id)?;
     let key = Param::Int(key);
+    match u64::try_from(size) {
+        Ok(size) if size == at => {}
+        // A commit that gave no answer was stored after all.
+        Ok(size) if size >= at + text.len() as u64 => return Ok(()),
+        _ => return Err(StoreError::Damaged("a gap in a message")),
+    }
     if usize::try_from(size).is_ok_and(|size| size + text.len() <= MESSAGE_ROW_BYTES_MAX) {
         let params = [key, Param::Text(text), int(text.len() as u64)];
         return one(conn, sql::MESSAGE_APPEND, &params);

@@ -10,10 +10,10 @@ mod provenance;
 #[cfg(test)]
 mod tests;
 
-use super::StoreFiles;
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
-use super::{migrate, sql, sqlite};
+use super::{DatabaseUrl, StoreFiles};
+use super::{migrate, postgres, sql, sqlite};
 
 /// Keys that a report names of one invariant.
 const KEYS_MAX: usize = 5;
@@ -62,6 +62,14 @@ pub fn check(files: &StoreFiles) -> Result<CheckReport, StoreError> {
         report.violations = rows.violations;
     }
     Ok(report)
+}
+
+/// Checks a PostgreSQL database. Waits for the network.
+///
+/// # Errors
+/// If it cannot be read, or is not of this version's schema.
+pub fn check_database(url: &DatabaseUrl) -> Result<CheckReport, StoreError> {
+    check_rows(&mut postgres::open_reader(url)?)
 }
 
 /// Checks what is stored, on any database. The connection is inside a transaction.

@@ -6,15 +6,20 @@
 //! its `writer`, and `postgres`.
 
 mod apply;
+mod apply_lifecycle;
+mod backup;
 mod check;
 mod conn;
 #[cfg(test)]
 mod contract;
 mod error;
 mod handle;
+mod log_watch;
 mod migrate;
 mod postgres;
 mod reads;
+mod reads_lifecycle;
+mod recover;
 mod row;
 mod sql;
 mod sqlite;
@@ -24,7 +29,8 @@ mod sqlite;
 mod throwaway;
 mod writer;
 
-pub use check::{CheckReport, Violation, check};
+pub use backup::{BackupError, backup};
+pub use check::{CheckReport, Violation, check, check_database};
 pub use error::{StoreError, TransactError};
 pub use handle::{EventSink, Store, StoreFiles};
 pub use postgres::DatabaseUrl;

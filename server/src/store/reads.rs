@@ -24,7 +24,7 @@ use crate::domain::turn_end::TurnRecords;
 
 /// Reads inside one transaction: all of them see the same state.
 pub struct Reads<'a> {
-    conn: &'a mut dyn Conn,
+    pub(super) conn: &'a mut dyn Conn,
 }
 
 /// Which part of a transcript.

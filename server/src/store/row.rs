@@ -20,8 +20,8 @@ use crate::domain::admission::{Identified, Receipt};
 use crate::domain::entry::{Entry, Provenance, Sender};
 use crate::domain::message::{Message, MessageDetails, RunOptions};
 use crate::domain::session::{
-    AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Stop, Task, TaskKey,
-    TurnPrompt, TurnStage,
+    AutoRun, Caller, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Standing, Stop,
+    Task, TaskKey, TurnPrompt, TurnStage,
 };
 use crate::domain::settings::{SavedSettings, Switch};
 
@@ -62,7 +62,7 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         incarnation_id: IncarnationId::from_uuid(row.uuid(3)?),
         incarnation_key: IncarnationKey(row.int(4)?),
         owner: UserId::from_uuid(row.uuid(5)?),
-        archived: row.int(6)? != 0,
+        standing: standing(row.int(6)?)?,
         workspace_dir: row.opt_text(7)?.map(str::to_owned),
         agent: row.text(8)?.to_owned(),
         model: row.opt_text(9)?.map(str::to_owned),
@@ -82,6 +82,15 @@ pub(super) fn session(row: &dyn Row) -> Result<Session, StoreError> {
         turn,
         saved: saved_settings(row, 24)?,
     })
+}
+
+fn standing(number: i64) -> Result<Standing, StoreError> {
+    match number {
+        0 => Ok(Standing::Open),
+        1 => Ok(Standing::Archived),
+        2 => Ok(Standing::Gone),
+        _ => Err(StoreError::Damaged("an unknown standing")),
+    }
 }
 
 /// What a user saved, in three columns; -1: not saved.

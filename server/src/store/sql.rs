@@ -3,8 +3,9 @@
 
 macro_rules! session_columns {
     () => {
-        "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, t.archived, t.workspace_dir, s.agent, \
-         s.model, s.mode, s.title, s.created_at, s.last_seq, s.queue_revision, s.queue_stored, \
+        "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, CASE WHEN s.deleted_at IS NOT NULL \
+         OR t.deleted_at IS NOT NULL OR u.removed_at IS NOT NULL THEN 2 ELSE t.archived END, \
+         t.workspace_dir, s.agent, s.model, s.mode, s.title, s.created_at, s.last_seq, s.queue_revision, s.queue_stored, \
          s.next_position, s.auto_run_off, \
          o.id, o.stage, o.stop_asked, o.replaced_by, o.message_id, o.started_at, \
          COALESCE(u.max_per_session, -1), COALESCE(u.merge_enabled, -1), \
@@ -25,6 +26,12 @@ macro_rules! task_columns {
          (SELECT CAST(COALESCE(SUM(q.queue_stored), 0) AS BIGINT) FROM sessions q \
          WHERE q.task_key = t.key) \
          FROM tasks t JOIN users u ON u.key = t.owner_key "
+    };
+}
+/// Not being deleted, and its owner is there.
+macro_rules! task_seen {
+    () => {
+        "t.deleted_at IS NULL AND u.removed_at IS NULL"
     };
 }
 macro_rules! entry_columns {
@@ -62,13 +69,20 @@ pub(super) const USER_FIRST: &str = "SELECT id, name FROM users ORDER BY key LIM
 pub(super) const USER_INSERT: &str =
     "INSERT INTO users (id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
-pub(super) const TASK_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
-pub(super) const TASK_BY_REQUEST: &str =
-    concat!("SELECT ", task_columns!(), "WHERE u.id = ?1 AND t.client_request_id = ?2");
+pub(super) const TASK_BY_ID: &str =
+    concat!("SELECT ", task_columns!(), "WHERE t.id = ?1 AND ", task_seen!());
+pub(super) const TASK_BY_REQUEST: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    "WHERE u.id = ?1 AND t.client_request_id = ?2 AND ",
+    task_seen!()
+);
 pub(super) const TASKS_OF_USER: &str = concat!(
     "SELECT ",
     task_columns!(),
-    "WHERE u.id = ?1 AND (t.archived = 0 OR ?2 = 1) ORDER BY t.key DESC"
+    "WHERE u.id = ?1 AND (t.archived = 0 OR ?2 = 1) AND ",
+    task_seen!(),
+    " ORDER BY t.key DESC"
 );
 pub(super) const TASK_INSERT: &str = "INSERT INTO tasks \
     (id, owner_key, title, kind, workspace_dir, agent, client_request_id, created_at) \
@@ -88,7 +102,9 @@ pub(super) const SESSIONS_OF_USER: &str = concat!(
     "SELECT ",
     session_columns!(),
     from_sessions!(),
-    "WHERE u.id = ?1 AND t.archived = 0 ORDER BY COALESCE((SELECT m.created_at FROM messages m \
+    "WHERE u.id = ?1 AND t.archived = 0 AND s.deleted_at IS NULL AND ",
+    task_seen!(),
+    " ORDER BY COALESCE((SELECT m.created_at FROM messages m \
      WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC"
 );
 /// Sessions whose turn a stopped server left open.
@@ -100,8 +116,9 @@ pub(super) const SESSIONS_WITH_OPEN_TURN: &str = concat!(
 );
 /// Sessions that may have a head to start: the regular pass tries each.
 pub(super) const SESSIONS_WAITING: &str = "SELECT s.id FROM sessions s \
-    JOIN tasks t ON t.key = s.task_key \
-    WHERE s.queue_stored > 0 AND s.auto_run_off IS NULL AND t.archived = 0 AND NOT EXISTS \
+    JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key \
+    WHERE s.queue_stored > 0 AND s.auto_run_off IS NULL AND s.deleted_at IS NULL \
+    AND t.archived = 0 AND t.deleted_at IS NULL AND u.removed_at IS NULL AND NOT EXISTS \
     (SELECT 1 FROM turns o WHERE o.session_key = s.key AND o.ended_at IS NULL) ORDER BY s.key";
 pub(super) const INCARNATION_INSERT: &str =
     "INSERT INTO session_incarnations (id, session_key) VALUES (?1, 0)";
@@ -112,7 +129,7 @@ pub(super) const SESSION_INSERT: &str = "INSERT INTO sessions \
 pub(super) const INCARNATION_ATTACH: &str = "UPDATE session_incarnations \
     SET session_key = (SELECT key FROM sessions WHERE id = ?2) WHERE id = ?1";
 pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, queue_stored = ?3, \
-    next_position = ?4, auto_run_off = ?5 WHERE key = ?1";
+    next_position = ?4, auto_run_off = ?5, operation = ?6 WHERE key = ?1";
 
 pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
@@ -181,7 +198,8 @@ pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, e
 pub(super) const MESSAGE_INSERT: &str = "INSERT INTO messages \
     (session_key, incarnation_key, id, seq, turn_id, role, content, content_bytes, status, details, \
      created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-pub(super) const SESSION_LAST_SEQ: &str = "UPDATE sessions SET last_seq = ?2 WHERE key = ?1";
+pub(super) const SESSION_LAST_SEQ: &str =
+    "UPDATE sessions SET last_seq = ?2, operation = ?3 WHERE key = ?1";
 pub(super) const MESSAGE_BY_ID: &str =
     concat!("SELECT ", message_columns!(), "WHERE m.session_key = ?1 AND m.id = ?2");
 pub(super) const MESSAGE_PROMPT_OF_TURN: &str = concat!(
@@ -229,6 +247,12 @@ pub(super) const MESSAGES_SETTLE: &str =
     "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
 pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";
 
+// What only SQLite needs: commits that are found again.
+pub(super) const SESSION_OPERATION: &str = "SELECT operation FROM sessions WHERE key = ?1";
+/// A write that means nothing. A value that is there already would not be written.
+pub(super) const TOUCH: &str = "INSERT INTO meta (name, value) VALUES ('lost_commit', ?1) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
 // What only PostgreSQL needs: rows that decisions own, and commits that are found again.
 pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";
 pub(super) const SERVER_FACTS: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT), \
@@ -241,3 +265,53 @@ pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
     JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
 pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
 pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";
+/// Of a user who is there.
+pub(super) const SETTINGS_SAVED: &str = "SELECT COALESCE(max_per_session, -1), \
+    COALESCE(merge_enabled, -1), COALESCE(auto_merge_enabled, -1) \
+    FROM users WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
+    max_per_session = COALESCE(CAST(?2 AS BIGINT), max_per_session), \
+    merge_enabled = COALESCE(CAST(?3 AS BIGINT), merge_enabled), \
+    auto_merge_enabled = COALESCE(CAST(?4 AS BIGINT), auto_merge_enabled) WHERE id = ?1";
+pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
+pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
+pub(super) const TASK_HIDE: &str =
+    "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+pub(super) const TASK_DELETE: &str = "DELETE FROM tasks WHERE key = ?1";
+pub(super) const TASK_HIDDEN_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
+pub(super) const TASKS_HIDDEN: &str =
+    "SELECT id FROM tasks WHERE deleted_at IS NOT NULL ORDER BY key";
+pub(super) const SESSIONS_HIDDEN: &str =
+    "SELECT id FROM sessions WHERE deleted_at IS NOT NULL ORDER BY key";
+pub(super) const SESSION_SET: &str =
+    "UPDATE sessions SET model = ?2, mode = ?3, title = ?4 WHERE key = ?1";
+pub(super) const SESSION_HIDE: &str =
+    "UPDATE sessions SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+pub(super) const SESSION_INCARNATION: &str = "UPDATE sessions SET incarnation_key = \
+    (SELECT key FROM session_incarnations WHERE id = ?2) WHERE key = ?1";
+pub(super) const INCARNATION_OF: &str =
+    "INSERT INTO session_incarnations (session_key, id) VALUES (?1, ?2)";
+/// Everything that a session ever held, and the session itself at last.
+pub(super) const SESSION_PURGE: [&str; 8] = [
+    "DELETE FROM message_parts WHERE message_key IN \
+     (SELECT key FROM messages WHERE session_key = ?1)",
+    "DELETE FROM messages WHERE session_key = ?1",
+    "DELETE FROM turns WHERE session_key = ?1",
+    "DELETE FROM queue_entries WHERE session_key = ?1 AND undo_id IS NULL",
+    ENTRIES_FORGET_REMOVED,
+    "DELETE FROM queue_admission_receipts WHERE incarnation_key IN \
+     (SELECT key FROM session_incarnations WHERE session_key = ?1)",
+    "DELETE FROM session_incarnations WHERE session_key = ?1",
+    "DELETE FROM sessions WHERE key = ?1",
+];
+pub(super) const ENTRIES_FORGET_REMOVED: &str =
+    "DELETE FROM queue_entries WHERE session_key = ?1 AND undo_id IS NOT NULL";
+pub(super) const ENTRIES_FORGET_WAITING: &str = concat!("DELETE", visible!());
+pub(super) const ENTRY_PROVENANCE: &str = "UPDATE queue_entries SET provenance = ?2 WHERE id = ?1";
+pub(super) const ENTRY_TRANSFER: &str = "UPDATE queue_entries \
+    SET session_key = ?2, position = ?3, provenance = ?4 WHERE id = ?1";
+pub(super) const ENTRY_PROVENANCES_VISIBLE: &str =
+    concat!("SELECT id, provenance", visible!(), "ORDER BY position");
+pub(super) const ENTRIES_RESERVED: &str =
+    concat!("SELECT COUNT(*)", stored!(), "AND turn_id IS NOT NULL");

@@ -5,6 +5,7 @@
 //! connection waits for exactly one sync per admission, and many share it.
 
 use std::fs::File;
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +15,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{error, info, warn};
 use usher_shared::id::SessionId;
 
-use super::apply;
 use super::error::{StoreError, TransactError};
 use super::handle::{EventSink, add_first_user};
+use super::log_watch::{LogCare, LogWatch};
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, Sync};
+use super::{apply, recover};
 use crate::domain::{Decision, Event};
 use crate::stop;
 
@@ -28,10 +30,6 @@ const JOBS_MAX: usize = 1_024;
 const BATCH_MAX: usize = 256;
 /// Read-only connections.
 const READERS: usize = 2;
-/// A checkpoint is asked for every so many pages of the write-ahead log (16 MiB).
-const CHECKPOINT_PAGES: u32 = 4_096;
-/// The writer itself restarts a log that grew to this (64 MiB), whatever readers do.
-const WAL_PAGES_MAX: u32 = 16_384;
 
 /// The SQLite database of a data directory. Cheap to clone.
 #[derive(Clone)]
@@ -190,7 +188,7 @@ trait Job: Send {
 }
 
 /// What became of a group's commit.
-enum Commit {
+pub(super) enum Commit {
     Durable,
     NotStored(fn() -> StoreError),
     Unknown(String),
@@ -226,6 +224,7 @@ where
                     error!(%error, "a decision does not fit its rows");
                     writer.run("ROLLBACK TO job")?;
                     writer.run("RELEASE job")?;
+                    writer.trail.forget_job();
                     self.result = Some(Err(error.into()));
                 }
                 Err(error) => return Err(error),
@@ -256,7 +255,9 @@ fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreErro
     }
     writer.run("SAVEPOINT job")?;
     decision.changes.iter().try_for_each(|change| apply::apply(writer, change))?;
-    writer.run("RELEASE job")
+    writer.run("RELEASE job")?;
+    writer.trail.keep_job();
+    Ok(())
 }
 
 fn write_loop(
@@ -267,10 +268,23 @@ fn write_loop(
     reopen: &dyn Fn() -> Result<Sqlite, StoreError>,
 ) {
     let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
-    let mut checkpoint_asked_at = 0;
+    let mut log = LogWatch::new();
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         let mut events = Vec::new();
-        let commit = commit_group(&mut writer, &mut batch, &mut events);
+        let mut commit = commit_group(&mut writer, &mut batch, &mut events);
+        if let Commit::Unknown(why) = &commit {
+            error!(%why, "commit failed; reopening the database");
+            match reopen() {
+                Ok(fresh) => {
+                    let failed = mem::replace(&mut writer, fresh);
+                    let trail = failed.trail.clone();
+                    // Its locks end with it.
+                    drop(failed);
+                    commit = recover::settle(&writer, &trail, why.clone());
+                }
+                Err(error) => error!(%error, "the database cannot be reopened yet"),
+            }
+        }
         if matches!(commit, Commit::Durable) {
             stop::point("after_commit");
             for (session, event) in events {
@@ -280,22 +294,10 @@ fn write_loop(
         for job in batch.drain(..) {
             job.answer(&commit);
         }
-        if let Commit::Unknown(why) = commit {
-            error!(%why, "commit failed; reopening the database");
-            match reopen() {
-                Ok(fresh) => writer = fresh,
-                Err(error) => error!(%error, "the database cannot be reopened yet"),
-            }
-        }
-        let pages = writer.wal_pages();
-        if pages >= WAL_PAGES_MAX {
-            restart_log(&writer);
-            checkpoint_asked_at = 0;
-        } else if pages < checkpoint_asked_at {
-            checkpoint_asked_at = 0;
-        } else if pages >= checkpoint_asked_at + CHECKPOINT_PAGES {
-            checkpointer.ask();
-            checkpoint_asked_at = pages;
+        match log.after_commit(writer.wal_pages()) {
+            LogCare::Nothing => {}
+            LogCare::Copy => checkpointer.ask(),
+            LogCare::Restart => restart_log(&writer),
         }
     }
     info!("writer stopped");
@@ -309,6 +311,7 @@ fn commit_group(
 ) -> Commit {
     let run = (|| {
         writer.run("BEGIN IMMEDIATE")?;
+        writer.trail.begin();
         batch.iter_mut().try_for_each(|job| job.run(writer, events))
     })();
     if let Err(error) = run {
@@ -359,8 +362,10 @@ fn roll_back(writer: &Sqlite) {
     }
 }
 
+/// Waits for no reader: the commits behind it would wait, too.
 fn restart_log(writer: &Sqlite) {
-    if let Err(error) = checkpoint(writer, "PRAGMA wal_checkpoint(RESTART)") {
+    let restarted = writer.without_waiting(|| checkpoint(writer, "PRAGMA wal_checkpoint(RESTART)"));
+    if let Err(error) = restarted {
         warn!(%error, "the log could not be restarted");
     }
 }

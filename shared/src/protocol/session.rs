@@ -141,6 +141,70 @@ pub struct SessionGetParams {
     pub session_id: SessionId,
 }
 
+/// `session.set`: changes what it names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSetParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Omitted: as it is. Empty: the agent's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Omitted: as it is. Empty: the agent's own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Omitted: as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// `session.reset`: a new life of the session. Its agent remembers nothing of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionResetParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Omitted: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_queue: Option<bool>,
+}
+
+/// `session.transfer`: moves what waits behind what waits in another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionTransferParams {
+    /// From which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// The other session's task.
+    pub to_task_id: TaskId,
+    /// The other session.
+    pub to_session_id: SessionId,
+    /// Its current life.
+    pub to_session_incarnation_id: IncarnationId,
+}
+
+/// The answer to `session.transfer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionTransferReply {
+    /// How many entries.
+    pub moved: u64,
+}
+
+/// `session.delete`: stops its turn and deletes everything that it ever held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDeleteParams {
+    /// Which session.
+    #[serde(flatten)]
+    pub identity: Identity,
+}
+
+/// The answer to `session.delete`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDeleteReply {
+    /// Which session.
+    pub session_id: SessionId,
+}
+
 /// `session.subscribe`: the state now, and everything that happens from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscribeParams {
@@ -211,6 +275,10 @@ actions! {
     SessionCreateParams => "session.create" => SessionReply;
     SessionListParams => "session.list" => SessionListReply;
     SessionGetParams => "session.get" => SessionReply;
+    SessionSetParams => "session.set" => SessionReply;
+    SessionResetParams => "session.reset" => SessionReply;
+    SessionTransferParams => "session.transfer" => SessionTransferReply;
+    SessionDeleteParams => "session.delete" => SessionDeleteReply;
     SubscribeParams => "session.subscribe" => SubscribeReply;
     UnsubscribeParams => "session.unsubscribe" => UnsubscribeReply;
 }

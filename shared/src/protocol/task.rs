@@ -91,7 +91,38 @@ pub struct TaskGetReply {
     pub sessions: Vec<Session>,
 }
 
+/// `task.archive`: stops its turns; it can be read, nothing is admitted, nothing starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskArchiveParams {
+    /// Which.
+    pub task_id: TaskId,
+}
+
+/// `task.unarchive`: its queues go on as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskUnarchiveParams {
+    /// Which.
+    pub task_id: TaskId,
+}
+
+/// `task.delete`: stops its turns and deletes everything that it ever held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskDeleteParams {
+    /// Which.
+    pub task_id: TaskId,
+}
+
+/// The answer to an action on a whole task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReply {
+    /// Which.
+    pub task_id: TaskId,
+}
+
 actions! {
+    TaskArchiveParams => "task.archive" => TaskReply;
+    TaskUnarchiveParams => "task.unarchive" => TaskReply;
+    TaskDeleteParams => "task.delete" => TaskReply;
     TaskCreateParams => "task.create" => TaskCreateReply;
     TaskListParams => "task.list" => TaskListReply;
     TaskGetParams => "task.get" => TaskGetReply;

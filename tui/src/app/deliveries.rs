@@ -294,6 +294,7 @@ fn can_be_resolved(notice: Notice) -> bool {
         Notice::StartFailed
         | Notice::TurnCancelled
         | Notice::TurnRefused
-        | Notice::TurnCutShort => false,
+        | Notice::TurnCutShort
+        | Notice::SessionReset => false,
     }
 }

@@ -272,5 +272,6 @@ fn notice_text(notice: Notice) -> &'static str {
         Notice::TurnUncertain => "tui-notice-turn-uncertain",
         Notice::TurnRefused => "tui-notice-turn-refused",
         Notice::TurnCutShort => "tui-notice-turn-cut-short",
+        Notice::SessionReset => "tui-notice-session-reset",
     }
 }

@@ -71,6 +71,7 @@ impl Failure {
             Self::Turn(Notice::TurnUncertain) => "turn_uncertain",
             Self::Turn(Notice::TurnRefused) => "turn_refused",
             Self::Turn(Notice::TurnCutShort) => "turn_cut_short",
+            Self::Turn(Notice::SessionReset) => "session_reset",
             Self::Removed => "entry_not_found",
             Self::NoServer => "no_server",
             Self::Refused(code) => code.as_str(),
@@ -80,7 +81,9 @@ impl Failure {
     /// What people read about it.
     pub(super) fn text(self, output: &Output) -> String {
         let id = match self {
-            Self::Turn(Notice::TurnFailed | Notice::TurnCutShort) => "cli-turn-failed",
+            Self::Turn(Notice::TurnFailed | Notice::TurnCutShort | Notice::SessionReset) => {
+                "cli-turn-failed"
+            }
             Self::Turn(Notice::StartFailed) => "cli-start-failed",
             Self::Turn(Notice::TurnCancelled) => "cli-turn-cancelled",
             Self::Turn(Notice::TurnInterrupted) => "cli-turn-interrupted",
@@ -185,7 +188,7 @@ fn failure_of(ended: &TurnEnded) -> Option<Failure> {
 
 const fn failure_in(notice: Notice) -> Option<Failure> {
     match notice {
-        Notice::TurnCutShort => None,
+        Notice::TurnCutShort | Notice::SessionReset => None,
         Notice::TurnFailed
         | Notice::StartFailed
         | Notice::TurnCancelled

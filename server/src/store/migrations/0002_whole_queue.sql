@@ -14,6 +14,15 @@ CREATE TABLE user_tokens (
     created_at BIGINT NOT NULL
 );
 
+-- Decided to be deleted: unknown to everybody from then on, purged when no turn is open any more.
+ALTER TABLE tasks ADD COLUMN deleted_at BIGINT;
+ALTER TABLE sessions ADD COLUMN deleted_at BIGINT;
+CREATE INDEX tasks_deleted ON tasks (key) WHERE deleted_at IS NOT NULL;
+CREATE INDEX sessions_deleted ON sessions (key) WHERE deleted_at IS NOT NULL;
+-- What a purge looks for.
+CREATE INDEX session_incarnations_by_session ON session_incarnations (session_key);
+CREATE INDEX turns_by_session ON turns (session_key);
+
 -- The last transaction that changed a session: one whose commit gave no answer is found again.
 ALTER TABLE sessions ADD COLUMN operation @BYTES;
 

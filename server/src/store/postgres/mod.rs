@@ -11,5 +11,19 @@ mod pool;
 mod transact;
 mod url;
 
+use std::sync::Arc;
+
+use connection::Purpose;
 pub(super) use transact::PostgresStore;
 pub use url::DatabaseUrl;
+
+use super::conn::Conn;
+use super::error::StoreError;
+
+/// Returns a connection that looks at one consistent committed state. Waits for the network.
+pub(super) fn open_reader(url: &DatabaseUrl) -> Result<impl Conn + use<>, StoreError> {
+    let owned = Arc::default();
+    let mut reader = connection::Connection::open(&url.config()?, Purpose::Read, &owned)?;
+    reader.begin();
+    Ok(reader)
+}

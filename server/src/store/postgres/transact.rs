@@ -31,6 +31,8 @@ const ATTEMPTS_MAX: u32 = 8;
 const UNIQUE_ATTEMPTS_MAX: u32 = 3;
 /// How often a decision is tried while the database is away.
 const AWAY_ATTEMPTS_MAX: u32 = 4;
+/// After this no further attempt begins.
+const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(15);
 /// The wait before the second attempt; doubles from one to the next.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 /// How long it is looked for what became of a commit.
@@ -149,6 +151,7 @@ impl Shared {
         &self,
         operation: &impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E>,
     ) -> Result<T, TransactError<E>> {
+        let give_up_at = Instant::now() + ATTEMPTS_TIME_MAX;
         let mut wait = FIRST_WAIT;
         let mut attempt = 1;
         loop {
@@ -156,7 +159,7 @@ impl Shared {
                 Attempt::Done(result) => return result,
                 Attempt::Again(failure) => failure,
             };
-            if attempt >= attempts_max(&failure) {
+            if attempt >= attempts_max(&failure) || Instant::now() >= give_up_at {
                 warn!(error = %failure.error, attempt, "a decision was not stored");
                 return Err(match failure.unique_violation {
                     true => TransactError::Refused(

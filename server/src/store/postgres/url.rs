@@ -1,5 +1,6 @@
 //! Where a PostgreSQL database is, said without its password.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -19,9 +20,17 @@ const SILENCE_MAX: Duration = Duration::from_secs(15);
 pub struct DatabaseUrl(String);
 
 impl DatabaseUrl {
-    /// Takes any text; [`super::super::Store::connect`] refuses what is no such URL.
+    /// Takes any text; what connects refuses one that is no such URL.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// Takes a command line's text. A parser that refused it would show it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn any(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::new(text))
     }
 
     /// Returns how to connect.
