@@ -2,6 +2,7 @@
 //! no sense is refused at start with its name.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use usher_shared::vocabulary::SettingSource;
 
 use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
 use crate::domain::settings::{Given, GivenSettings, Switch};
+use crate::store::DatabaseUrl;
 
 /// The environment variable that beats every other source of the queue's cap.
 pub const MAX_PER_SESSION_VARIABLE: &str = "USHER_QUEUE_MAX_PER_SESSION";
@@ -25,6 +27,11 @@ pub struct ServeArgs {
     /// (usherd: 127.0.0.1:4317, usher serve: the user's own socket)
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
+    /// A PostgreSQL database, shared by any number of servers, instead of one in the data directory:
+    /// postgres://USER:PASSWORD@HOST/NAME
+    #[arg(long, value_name = "URL", env = "USHER_DATABASE", hide_env_values = true)]
+    #[arg(value_parser = |text: &str| Ok::<_, Infallible>(DatabaseUrl::new(text)))]
+    pub database: Option<DatabaseUrl>,
     /// A configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -272,6 +279,7 @@ mod tests {
         ServeArgs {
             data_dir: None,
             listen: Vec::new(),
+            database: None,
             config: None,
             agent: None,
             token_file: None,

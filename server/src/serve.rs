@@ -19,7 +19,7 @@ use crate::dispatch::{DispatchSettings, Dispatcher, Questions};
 use crate::net::hub::{Hub, Sink};
 use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
 use crate::service::Service;
-use crate::store::{Store, StoreFiles, Sync};
+use crate::store::{DatabaseUrl, Store, StoreError, StoreFiles, Sync};
 
 /// What is in flight when the server is told to stop may take this long.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -110,7 +110,8 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         news: Arc::clone(&news),
     };
     let files = StoreFiles::of(data_dir);
-    let store = Store::open(&files, &user_name(), sync(), Arc::new(sink))
+    let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))
+        .await
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
     let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
     let access = Access::load(&token_file)
@@ -184,6 +185,18 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     }
     service.settle().await;
     Ok(())
+}
+
+async fn open_store(
+    database: Option<DatabaseUrl>,
+    files: StoreFiles,
+    sink: Arc<Sink>,
+) -> Result<Store, StoreError> {
+    let opened = tokio::task::spawn_blocking(move || match database {
+        Some(url) => Store::connect(&url, &files, &user_name(), sink),
+        None => Store::open(&files, &user_name(), sync(), sink),
+    });
+    opened.await.unwrap_or(Err(StoreError::Closed))
 }
 
 #[cfg(not(feature = "stop-points"))]

@@ -72,6 +72,7 @@ impl Dispatcher {
     ) {
         let mut runners: HashMap<SessionId, Mailbox> = HashMap::new();
         let mut running = JoinSet::new();
+        let mut sessions: HashMap<tokio::task::Id, SessionId> = HashMap::new();
         let mut pass = interval(settings.pass);
         pass.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -80,9 +81,15 @@ impl Dispatcher {
                 _ = pass.tick() => {
                     self.look_everywhere(&service).await;
                     runners.retain(|_, runner| !runner.is_closed());
-                    while let Some(ended) = running.try_join_next() {
-                        if let Err(error) = ended {
-                            error!(%error, "a runner broke; its turn stays open until a restart");
+                    while let Some(ended) = running.try_join_next_with_id() {
+                        let (task, broken) = match ended {
+                            Ok((task, ())) => (task, None),
+                            Err(error) => (error.id(), Some(error)),
+                        };
+                        let session = sessions.remove(&task);
+                        if let (Some(error), Some(session)) = (broken, session) {
+                            error!(%session, %error, "a runner broke; its turn is settled");
+                            settle(&service, session);
                         }
                     }
                 }
@@ -102,7 +109,7 @@ impl Dispatcher {
                 debug_assert!(posted.is_ok(), "a new mailbox is open");
                 let runner =
                     Runner::new(session, service.clone(), Arc::clone(&hub), mailbox.clone());
-                running.spawn(runner.run());
+                sessions.insert(running.spawn(runner.run()).id(), session);
                 runners.insert(session, mailbox);
             }
             for (session, turn) in stops {
@@ -137,6 +144,17 @@ impl Dispatcher {
             warn!(%error, "removed entries could not be purged");
         }
     }
+}
+
+/// Settles the turn of a runner that is gone, as a restart would.
+fn settle(service: &Service, session: SessionId) {
+    let service = service.clone();
+    service.questions().close(session);
+    tokio::spawn(async move {
+        if let Err(error) = service.recover_session(session).await {
+            warn!(%session, %error, "the turn stays open until a restart");
+        }
+    });
 }
 
 async fn drains(draining: &mut watch::Receiver<bool>) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::{error, info};
+use tracing::{info, warn};
 use usher_shared::id::{PermissionId, SessionId, TurnId};
 use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role, TurnOutcome, TurnReason};
 
@@ -198,7 +198,14 @@ impl Runner {
                 }
                 Step::Order(Order::Stop(_)) => {}
                 Step::Order(Order::Quit) => return turn.scribe.flush().await,
-                Step::Order(Order::Run(_)) => error!("a second turn while one is open"),
+                // Somebody else settled this turn; what the agent still says is of no turn.
+                Step::Order(order @ Order::Run(_)) => {
+                    warn!(session = %self.session, turn = %turn.id, "the turn is over already");
+                    drop(agent);
+                    turn.scribe.flush().await;
+                    drop(self.mailbox.post(order));
+                    return;
+                }
                 Step::Answered(answer) => self.answer(&mut turn, &agent, answer).await,
                 Step::FlushDue => turn.scribe.flush().await,
                 Step::GraceOver => {

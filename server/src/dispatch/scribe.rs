@@ -54,6 +54,8 @@ struct OpenText {
     role: Role,
     /// Bytes shown so far; no room for more once one piece did not fit.
     shown_bytes: u64,
+    /// Bytes written so far.
+    written_bytes: u64,
     /// Shown, but not written yet.
     pending: String,
 }
@@ -137,9 +139,15 @@ impl Scribe {
                 let id = MessageId::from_uuid(fresh_uuid());
                 let status = MessageStatus::Streaming;
                 if let Some(seq) = self.write(id, role, None, text, status).await {
-                    let shown_bytes = text.len() as u64;
-                    self.open =
-                        Some(OpenText { id, seq, role, shown_bytes, pending: String::new() });
+                    let bytes = text.len() as u64;
+                    self.open = Some(OpenText {
+                        id,
+                        seq,
+                        role,
+                        shown_bytes: bytes,
+                        written_bytes: bytes,
+                        pending: String::new(),
+                    });
                 }
             }
         }
@@ -212,8 +220,11 @@ impl Scribe {
             && !open.pending.is_empty()
         {
             let text = std::mem::take(&mut open.pending);
-            let id = open.id;
-            drop(insist(|| self.service.append(id, text.clone())).await);
+            let (id, at) = (open.id, open.written_bytes);
+            let written = insist(|| self.service.append(id, at, text.clone())).await;
+            if written.is_ok() {
+                open.written_bytes += text.len() as u64;
+            }
         }
         for whole in self.tools.values_mut().chain(&mut self.plan) {
             let Some((text, status)) = whole.pending.take() else {

@@ -106,8 +106,15 @@ pub enum Change {
     },
     /// Adds a message; its number becomes the session's newest.
     InsertMessage(SessionKey, IncarnationKey, Box<Message>),
-    /// Adds text to a streaming message.
-    AppendMessage(MessageId, String),
+    /// Adds text to a streaming message, once: text that is there already stays as it is.
+    AppendMessage {
+        /// Which message.
+        id: MessageId,
+        /// Where the text belongs, bytes.
+        at: u64,
+        /// The text.
+        text: String,
+    },
     /// Replaces the text of a streaming message.
     ReplaceMessage(MessageId, String),
     /// Sets how far a message has come.

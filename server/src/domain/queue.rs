@@ -85,18 +85,33 @@ pub fn clear(
     Decision { changes, events: session.queue_resized().to_vec(), reply }
 }
 
-/// There is nothing left to put back.
+/// Why nothing was put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is left to restore")]
-pub struct UndoExpired;
+pub enum RestoreRefusal {
+    /// There is nothing left to put back.
+    #[error("nothing is left to restore")]
+    Expired,
+    /// The queue would hold more than any queue may.
+    #[error("queue holds {queue_size} of {max} entries")]
+    QueueFull {
+        /// Stored entries.
+        queue_size: u64,
+        /// The hard bound.
+        max: u64,
+    },
+}
 
 /// Puts removed entries back at their places. Accepted work is not refused for the cap a user
 /// chose; only the hard bound holds.
-pub fn restore(session: &Session, removed: &[EntryId]) -> Result<Decision<u64>, UndoExpired> {
+pub fn restore(session: &Session, removed: &[EntryId]) -> Result<Decision<u64>, RestoreRefusal> {
     let restored = removed.len() as u64;
     let stored = session.queue.stored + restored;
-    if restored == 0 || stored > ENTRIES_MAX as u64 {
-        return Err(UndoExpired);
+    if restored == 0 {
+        return Err(RestoreRefusal::Expired);
+    }
+    let max = ENTRIES_MAX as u64;
+    if stored > max {
+        return Err(RestoreRefusal::QueueFull { queue_size: session.queue.stored, max });
     }
     let queue = QueueHead { stored, ..session.queue.changed() };
     let mut changes: Vec<Change> = removed.iter().map(|id| Change::RestoreEntry(*id)).collect();

@@ -28,7 +28,7 @@ use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::merge::Overflow;
 use crate::domain::message::Message;
-use crate::domain::queue::MergeRefusal;
+use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::{Resume, Scope, SendNow, SendNowRefusal};
 use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
 use crate::service::{
@@ -422,9 +422,12 @@ fn store_failed(error: &StoreError) -> WireError {
 
 fn store_broken(error: &StoreError) -> WireError {
     match error {
-        StoreError::Full | StoreError::ReadOnly | StoreError::Io(_) | StoreError::Closed => {
-            store_failed(error)
-        }
+        StoreError::Full
+        | StoreError::ReadOnly
+        | StoreError::Io(_)
+        | StoreError::Away(_)
+        | StoreError::Conflict
+        | StoreError::Closed => store_failed(error),
         StoreError::Damaged(_)
         | StoreError::Database(_)
         | StoreError::Locked(_)
@@ -456,15 +459,17 @@ pub(super) fn add_error(error: AddError) -> WireError {
             let text = refusal.to_string();
             match refusal {
                 AdmitRefusal::Conflict => WireError::new(ErrorCode::QueueIdConflict, text),
-                AdmitRefusal::QueueFull { queue_size, max } => {
-                    WireError::new(ErrorCode::QueueFull, text)
-                        .with("queue_size", queue_size)
-                        .with("max", max)
-                }
+                AdmitRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
                 AdmitRefusal::Blank => WireError::validation("content", text),
             }
         }
     }
+}
+
+fn queue_full(queue_size: u64, max: u64) -> WireError {
+    WireError::new(ErrorCode::QueueFull, "the queue is full")
+        .with("queue_size", queue_size)
+        .with("max", max)
 }
 
 pub(super) fn queue_error(error: QueueError) -> WireError {
@@ -492,7 +497,10 @@ pub(super) fn queue_error(error: QueueError) -> WireError {
             }
             SendNowRefusal::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
         },
-        QueueError::UndoExpired(_) => WireError::new(ErrorCode::UndoExpired, text),
+        QueueError::NotRestored(refusal) => match refusal {
+            RestoreRefusal::Expired => WireError::new(ErrorCode::UndoExpired, text),
+            RestoreRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
+        },
         QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         QueueError::Store(error) => store_broken(&error),
@@ -509,6 +517,7 @@ pub(super) fn turn_error(error: TurnError) -> WireError {
     match error {
         TurnError::Unavailable(_) => unavailable(),
         TurnError::Changed { open } => turn_changed(open),
+        TurnError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         TurnError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         TurnError::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
         TurnError::PermissionClosed => WireError::new(ErrorCode::PermissionClosed, text),

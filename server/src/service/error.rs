@@ -4,7 +4,7 @@ use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
 
 use crate::domain::admission::AdmitRefusal;
-use crate::domain::queue::{MergeRefusal, QueueChanged, UndoExpired};
+use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
@@ -45,9 +45,9 @@ pub enum QueueError {
     /// The entry was not merged.
     #[error(transparent)]
     NotMerged(#[from] MergeRefusal),
-    /// There is nothing left to put back.
+    /// Nothing was put back.
     #[error(transparent)]
-    UndoExpired(#[from] UndoExpired),
+    NotRestored(#[from] RestoreRefusal),
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
@@ -108,6 +108,9 @@ pub enum TurnError {
     /// A turn is open.
     #[error("a turn is open")]
     Busy,
+    /// A question is open.
+    #[error("a question is open")]
+    NotPromptable,
     /// A cancel is under way.
     #[error("a cancel is under way")]
     Conflict,

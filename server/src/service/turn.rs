@@ -66,9 +66,13 @@ impl Service {
         resolution: Resolution,
     ) -> Transacted<()> {
         let (new_turn, now) = (TurnId::from_uuid(fresh_uuid()), now());
+        let asking = self.questions.is_open(target.session_id);
         self.store
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
+                if asking && !session.is_promptable() {
+                    return Err(TurnError::NotPromptable);
+                }
                 let prompt = reads.prompt_of_turn(&session, turn_id)?;
                 Ok(turn::resolve(&session, prompt, resolution, new_turn, now)?)
             })
@@ -124,7 +128,8 @@ impl Service {
             .await
     }
 
-    /// Begins a message of a turn, open or over (late words of an agent).
+    /// Begins a message of a turn, open or over (late words of an agent). The same name again is
+    /// the same message.
     ///
     /// # Errors
     /// See [`TurnError`].
@@ -138,6 +143,9 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let session = existing(reads, session_id)?;
+                if let Some(known) = reads.message(&session, id)? {
+                    return Ok(Decision::unchanged(known.seq));
+                }
                 let message = Message {
                     id,
                     session_id,
@@ -165,12 +173,12 @@ impl Service {
             .await
     }
 
-    /// Adds text to a message. The text was shown before: nobody is told again.
+    /// Adds text to a message at byte `at`, once. The text was shown before: nobody is told again.
     ///
     /// # Errors
     /// See [`TurnError`].
-    pub async fn append(&self, message_id: MessageId, text: String) -> Transacted<()> {
-        self.change(vec![Change::AppendMessage(message_id, text)]).await
+    pub async fn append(&self, id: MessageId, at: u64, text: String) -> Transacted<()> {
+        self.change(vec![Change::AppendMessage { id, at, text }]).await
     }
 
     /// Replaces the text of a message and tells its readers.
@@ -264,20 +272,31 @@ impl Service {
         let left = self.store.read(|reads| reads.sessions_with_open_turn()).await;
         let left: Vec<Session> = left.map_err(TransactError::<StoreError>::NotStored)?;
         for session in &left {
-            let (session_id, fresh) = (session.id, fresh());
-            self.store
-                .transact(move |reads| {
-                    let session = reads.session(session_id)?;
-                    let Some((session, turn)) = session.and_then(|s| s.turn.map(|turn| (s, turn)))
-                    else {
-                        return Ok(Decision::unchanged(()));
-                    };
-                    let records = reads.turn_records(&session, &turn)?;
-                    Ok::<_, StoreError>(turn_end::recover(&session, turn, records, fresh))
-                })
-                .await?;
+            self.recover_session(session.id).await?;
         }
         Ok(left.len())
+    }
+
+    /// Settles the turn that nobody runs any more, if one is open.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn recover_session(
+        &self,
+        session_id: SessionId,
+    ) -> Result<(), TransactError<StoreError>> {
+        let fresh = fresh();
+        self.store
+            .transact(move |reads| {
+                let session = reads.session(session_id)?;
+                let Some((session, turn)) = session.and_then(|s| s.turn.map(|turn| (s, turn)))
+                else {
+                    return Ok(Decision::unchanged(()));
+                };
+                let records = reads.turn_records(&session, &turn)?;
+                Ok(turn_end::recover(&session, turn, records, fresh))
+            })
+            .await
     }
 
     /// Returns the sessions that may have a head to start.

@@ -55,7 +55,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::InsertMessage(session, incarnation, message) => {
             insert_message(conn, *session, *incarnation, message)
         }
-        Change::AppendMessage(id, text) => append_message(conn, *id, text),
+        Change::AppendMessage { id, at, text } => append_message(conn, *id, *at, text),
         Change::ReplaceMessage(id, text) => replace_message(conn, *id, text),
         Change::SetMessageStatus(id, status) => {
             one(conn, sql::MESSAGE_STATUS, &[Param::Id(id.uuid()), Param::Text(status.as_str())])
@@ -83,10 +83,7 @@ fn int(value: u64) -> Param<'static> {
 
 /// Runs a statement that must change exactly the one row that the decision was shown.
 fn one(conn: &mut dyn Conn, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
-    match conn.execute(sql, params)? {
-        1 => Ok(()),
-        _ => Err(StoreError::Damaged("a row that was just read is gone")),
-    }
+    conn.change_one(sql, params)
 }
 
 /// Runs a statement that must change at least one of the rows that the decision was shown.
@@ -322,9 +319,20 @@ fn message_size(conn: &mut dyn Conn, id: MessageId) -> Result<(i64, i64), StoreE
     .ok_or(StoreError::Damaged("a message that was just read is gone"))
 }
 
-fn append_message(conn: &mut dyn Conn, id: MessageId, text: &str) -> Result<(), StoreError> {
+fn append_message(
+    conn: &mut dyn Conn,
+    id: MessageId,
+    at: u64,
+    text: &str,
+) -> Result<(), StoreError> {
     let (key, size) = message_size(conn, id)?;
     let key = Param::Int(key);
+    match u64::try_from(size) {
+        Ok(size) if size == at => {}
+        // A commit that gave no answer was stored after all.
+        Ok(size) if size >= at + text.len() as u64 => return Ok(()),
+        _ => return Err(StoreError::Damaged("a gap in a message")),
+    }
     if usize::try_from(size).is_ok_and(|size| size + text.len() <= MESSAGE_ROW_BYTES_MAX) {
         let params = [key, Param::Text(text), int(text.len() as u64)];
         return one(conn, sql::MESSAGE_APPEND, &params);

@@ -76,6 +76,14 @@ pub(super) trait Conn {
     fn lock(&mut self, rows: Lock) -> Result<(), StoreError>;
     /// Runs a statement; returns how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+    /// Runs a statement that must change exactly one row: the one that the decision was shown. A
+    /// connection may send several of these at once and notice a misfit later, but before the
+    /// commit.
+    fn change_one(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        changed_one(self.execute(sql, params)?)
+    }
+    /// Runs statements without parameters that are no part of the program's usual work.
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError>;
     /// Runs a query and hands every row to `on_row`.
     fn query(
         &mut self,
@@ -83,6 +91,14 @@ pub(super) trait Conn {
         params: &[Param<'_>],
         on_row: OnRow<'_>,
     ) -> Result<(), StoreError>;
+}
+
+/// Refuses a count of changed rows other than one.
+pub(super) fn changed_one(rows: u64) -> Result<(), StoreError> {
+    match rows {
+        1 => Ok(()),
+        _ => Err(StoreError::Damaged("a row that was just read is gone")),
+    }
 }
 
 /// Runs a query for at most one row.

@@ -1,8 +1,8 @@
 //! What every store must keep to, driver by driver.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 
+use tempfile::TempDir;
 use usher_shared::counter::Position;
 use usher_shared::id::{
     AdmissionId, EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UserId,
@@ -14,7 +14,10 @@ use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{AdmissionOutcome, MessageStatus, Role, SenderKind, TaskKind};
 use uuid::Uuid;
 
-use super::{EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TransactError};
+use super::throwaway::Database;
+use super::{
+    DatabaseUrl, EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TransactError,
+};
 use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
 use crate::domain::change::{NewSession, NewTask};
 use crate::domain::entry::Sender;
@@ -31,10 +34,71 @@ impl EventSink for Told {
     }
 }
 
-fn open(dir: &Path) -> Result<(Store, Arc<Told>), StoreError> {
-    let told = Arc::new(Told::default());
-    let sink: Arc<dyn EventSink> = told.clone();
-    Ok((Store::open(&StoreFiles::of(dir), "anna", Sync::Full, sink)?, told))
+/// A place for one test's store.
+enum Place {
+    Sqlite(TempDir),
+    /// The directory still has the lock.
+    Postgres(TempDir, Database),
+}
+
+impl Place {
+    fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    fn postgres() -> Self {
+        Self::Postgres(tempfile::tempdir().unwrap(), Database::new())
+    }
+
+    fn open(&self) -> Result<(Store, Arc<Told>), StoreError> {
+        let told = Arc::new(Told::default());
+        let sink: Arc<dyn EventSink> = told.clone();
+        let store = match self {
+            Self::Sqlite(dir) => {
+                Store::open(&StoreFiles::of(dir.path()), "anna", Sync::Full, sink)?
+            }
+            Self::Postgres(dir, database) => {
+                let (url, files) = (DatabaseUrl::new(database.url()), StoreFiles::of(dir.path()));
+                // As the server does: connecting waits.
+                std::thread::spawn(move || Store::connect(&url, &files, "anna", sink))
+                    .join()
+                    .unwrap()?
+            }
+        };
+        Ok((store, told))
+    }
+
+    /// The writer's thread lets go of the lock a moment after the last handle is dropped.
+    fn reopen(&self) -> Store {
+        loop {
+            match self.open() {
+                Ok((store, _)) => return store,
+                Err(StoreError::Locked(_)) => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// Makes two tests of each of these functions.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod sqlite {
+            $(#[tokio::test] async fn $name() { super::$name(super::Place::sqlite()).await; })*
+        }
+        mod postgres {
+            $(#[tokio::test] async fn $name() { super::$name(super::Place::postgres()).await; })*
+        }
+    };
+}
+
+on_both! {
+    an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restart
+    events_of_a_session_are_told_in_the_order_of_the_commits_before_the_answers
+    c012_a_decision_that_does_not_fit_is_undone_alone
+    never_two_open_turns_and_never_two_receipts_whatever_a_decision_says
+    a_long_message_grows_by_parts_and_lists_show_its_start
+    a_second_server_on_one_directory_is_refused
 }
 
 async fn make_session(store: &Store) -> SessionId {
@@ -107,19 +171,17 @@ async fn add(store: &Store, session: SessionId, id: &'static str, text: String) 
     added.unwrap()
 }
 
-#[tokio::test]
-async fn an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
+async fn an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restart(place: Place) {
     let session = {
-        let (store, _) = open(dir.path()).unwrap();
+        let (store, _) = place.open().unwrap();
         make_session(&store).await
     };
     // The lock is free once the first store and its writer are gone.
-    let store = reopen(dir.path());
+    let store = place.reopen();
     let long = "é".repeat(SNAPSHOT_BYTES_MAX);
     let admitted = add(&store, session, "k1", long.clone()).await;
     drop(store);
-    let store = reopen(dir.path());
+    let store = place.reopen();
     store
         .read(move |reads| {
             let session = existing(reads, session);
@@ -139,21 +201,9 @@ async fn an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restar
         .unwrap();
 }
 
-/// The writer's thread lets go of the lock a moment after the last handle is dropped.
-fn reopen(dir: &Path) -> Store {
-    loop {
-        match open(dir) {
-            Ok((store, _)) => return store,
-            Err(StoreError::Locked(_)) => std::thread::yield_now(),
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_group_commits_once_and_tells_in_order_before_it_answers() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, told) = open(dir.path()).unwrap();
+    let (store, told) = Place::sqlite().open().unwrap();
     let session = make_session(&store).await;
     // Hold the writer until all jobs wait, so that they are one group.
     let (release, held) = mpsc::channel::<()>();
@@ -181,10 +231,33 @@ async fn a_group_commits_once_and_tells_in_order_before_it_answers() {
     assert_eq!(*told.0.lock().unwrap(), expected);
 }
 
-#[tokio::test]
-async fn c012_a_decision_that_does_not_fit_is_undone_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, told) = open(dir.path()).unwrap();
+async fn events_of_a_session_are_told_in_the_order_of_the_commits_before_the_answers(place: Place) {
+    let (store, told) = place.open().unwrap();
+    let session = make_session(&store).await;
+    let jobs = (0..40_u128).map(|n| {
+        let turn = TurnId::from_uuid(Uuid::from_u128(n + 1));
+        let done = store.transact(move |reads| {
+            let mut decision = admit(reads, session, &turn.to_string(), "x");
+            decision.events = vec![(session, Event::TurnStarted(turn))];
+            Ok::<_, StoreError>(decision)
+        });
+        let told = &told;
+        async move {
+            let position = done.await.unwrap().entry.position.get();
+            let event = Event::TurnStarted(turn);
+            assert!(told.0.lock().unwrap().contains(&event), "told before it is answered");
+            (position, event)
+        }
+    });
+    let mut admitted = futures_util::future::join_all(jobs).await;
+    admitted.sort_by_key(|(position, _)| *position);
+    let (positions, events): (Vec<_>, Vec<_>) = admitted.into_iter().unzip();
+    assert_eq!(positions, (1..=40).collect::<Vec<u64>>());
+    assert_eq!(*told.0.lock().unwrap(), events);
+}
+
+async fn c012_a_decision_that_does_not_fit_is_undone_alone(place: Place) {
+    let (store, told) = place.open().unwrap();
     let session = make_session(&store).await;
     let gone = MessageId::from_uuid(Uuid::now_v7());
     // Once behind the whole admission, once between its entry and its receipt.
@@ -193,7 +266,9 @@ async fn c012_a_decision_that_does_not_fit_is_undone_alone() {
             .transact(move |reads| {
                 let mut decision = admit(reads, session, "k1", "lost?");
                 let at = at.unwrap_or(decision.changes.len());
-                decision.changes.insert(at, Change::AppendMessage(gone, "x".to_owned()));
+                decision
+                    .changes
+                    .insert(at, Change::AppendMessage { id: gone, at: 0, text: "x".to_owned() });
                 Ok(decision)
             })
             .await;
@@ -214,10 +289,8 @@ async fn c012_a_decision_that_does_not_fit_is_undone_alone() {
     assert_eq!(add(&store, session, "k1", "found".to_owned()).await.entry.position.get(), 1);
 }
 
-#[tokio::test]
-async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, _) = open(dir.path()).unwrap();
+async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says(place: Place) {
+    let (store, _) = place.open().unwrap();
     let session = make_session(&store).await;
     add(&store, session, "k1", "a".to_owned()).await;
     let again: Transacted<_> =
@@ -242,10 +315,8 @@ async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says() 
     assert!(matches!(insert(2).await, Err(TransactError::Refused(StoreError::Database(_)))));
 }
 
-#[tokio::test]
-async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, _) = open(dir.path()).unwrap();
+async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
+    let (store, _) = place.open().unwrap();
     let session = make_session(&store).await;
     let id = MessageId::from_uuid(Uuid::now_v7());
     store
@@ -269,7 +340,6 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
                 session.incarnation_key,
                 Box::new(message),
             )];
-            let changes = changes.clone();
             Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
         })
         .await
@@ -277,8 +347,10 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
     let mut whole = String::new();
     for n in 0..40 {
         let piece = format!("{n}é").repeat(4_000);
+        // Twice, as after a commit that gave no answer: the second changes nothing.
+        let append = Change::AppendMessage { id, at: whole.len() as u64, text: piece.clone() };
         whole.push_str(&piece);
-        let changes = vec![Change::AppendMessage(id, piece)];
+        let changes = vec![append.clone(), append];
         store
             .transact(move |_| {
                 let changes = changes.clone();
@@ -327,23 +399,25 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start() {
     assert!(whole.starts_with(&*shown.content));
 }
 
-#[tokio::test]
-async fn a_second_server_on_one_directory_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let (_store, _) = open(dir.path()).unwrap();
-    assert!(matches!(open(dir.path()), Err(StoreError::Locked(_))));
+async fn a_second_server_on_one_directory_is_refused(place: Place) {
+    let (_store, _) = place.open().unwrap();
+    assert!(matches!(place.open(), Err(StoreError::Locked(_))));
 }
 
 #[test]
 fn c133_what_is_no_database_of_ours_is_left_as_it_is() {
+    let open = |dir: &TempDir| {
+        let sink = Arc::new(Told::default());
+        Store::open(&StoreFiles::of(dir.path()), "anna", Sync::Full, sink)
+    };
     let newer = tempfile::tempdir().unwrap();
-    drop(open(newer.path()).unwrap());
+    drop(open(&newer).unwrap());
     let database = StoreFiles::of(newer.path()).database;
     let conn = rusqlite::Connection::open(&database).unwrap();
     conn.execute("UPDATE meta SET value = '9999' WHERE name = 'schema'", []).unwrap();
     drop(conn);
     let refused = loop {
-        match open(newer.path()) {
+        match open(&newer) {
             Err(StoreError::Locked(_)) => std::thread::yield_now(),
             other => break other,
         }
@@ -354,11 +428,11 @@ fn c133_what_is_no_database_of_ours_is_left_as_it_is() {
     let database = StoreFiles::of(noise.path()).database;
     let bytes: Vec<u8> = (0..8192_u32).map(|n| (n * 31 % 251) as u8).collect();
     std::fs::write(&database, &bytes).unwrap();
-    assert!(open(noise.path()).is_err());
+    assert!(open(&noise).is_err());
     assert_eq!(std::fs::read(&database).unwrap(), bytes);
 
     // An empty file is what a crash right after its making leaves: a fresh start.
     let empty = tempfile::tempdir().unwrap();
     std::fs::write(StoreFiles::of(empty.path()).database, b"").unwrap();
-    assert!(open(empty.path()).is_ok());
+    assert!(open(&empty).is_ok());
 }

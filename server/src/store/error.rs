@@ -1,7 +1,7 @@
 //! What can go wrong in the store.
 
 /// A failed read or write. Carries no content of any row.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// No room on the disk, or the database may not grow; nothing was stored.
     #[error("the disk is full")]
@@ -15,6 +15,12 @@ pub enum StoreError {
     /// A stored value is not what the schema promises.
     #[error("damaged row: {0}")]
     Damaged(&'static str),
+    /// The database server cannot be reached or hung up before the commit; nothing was stored.
+    #[error("the database is away: {0}")]
+    Away(String),
+    /// Another server decided about the same rows, again and again; nothing was stored.
+    #[error("too many conflicts with other servers")]
+    Conflict,
     /// The store is closed.
     #[error("the store is closed")]
     Closed,

@@ -2,7 +2,8 @@
 //!
 //! Owns every SQL statement. It promises that a reply or an event leaves only after the commit
 //! that made it true, and that a decision commits all or nothing. It never decides. Called by
-//! `service`; `sqlite` is the driver, `conn` the small interface that a second one implements.
+//! `service` through `handle`; `conn` is the small interface that both drivers implement: `sqlite` with
+//! its `writer`, and `postgres`.
 
 mod apply;
 mod backup;
@@ -11,17 +12,24 @@ mod conn;
 #[cfg(test)]
 mod contract;
 mod error;
+mod handle;
 mod log_watch;
 mod migrate;
+mod postgres;
 mod reads;
 mod row;
 mod sql;
 mod sqlite;
+#[cfg(test)]
+#[path = "../../../tests/src/postgres.rs"]
+#[expect(dead_code, unreachable_pub, reason = "made for the end-to-end tests, too")]
+mod throwaway;
 mod writer;
 
 pub use backup::{BackupError, backup};
 pub use check::{CheckReport, Violation, check};
 pub use error::{StoreError, TransactError};
+pub use handle::{EventSink, Store, StoreFiles};
+pub use postgres::DatabaseUrl;
 pub use reads::{Page, PageBounds, Reads, TextRange};
 pub use sqlite::Sync;
-pub use writer::{EventSink, Store, StoreFiles};

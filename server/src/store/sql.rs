@@ -22,7 +22,8 @@ macro_rules! task_columns {
     () => {
         "t.key, t.id, u.id, u.name, t.title, t.kind, t.workspace_dir, t.agent, t.archived, \
          t.created_at, \
-         (SELECT COALESCE(SUM(q.queue_stored), 0) FROM sessions q WHERE q.task_key = t.key) \
+         (SELECT CAST(COALESCE(SUM(q.queue_stored), 0) AS BIGINT) FROM sessions q \
+         WHERE q.task_key = t.key) \
          FROM tasks t JOIN users u ON u.key = t.owner_key "
     };
 }
@@ -50,6 +51,8 @@ macro_rules! message_columns {
     };
 }
 
+pub(super) const META_CREATE: &str =
+    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
 pub(super) const META_GET: &str = "SELECT value FROM meta WHERE name = ?1";
 pub(super) const META_SET: &str =
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
@@ -225,3 +228,16 @@ pub(super) const MESSAGE_TURN: &str = "UPDATE messages SET turn_id = ?2 WHERE id
 pub(super) const MESSAGES_SETTLE: &str =
     "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
 pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";
+
+// What only PostgreSQL needs: rows that decisions own, and commits that are found again.
+pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";
+pub(super) const SERVER_FACTS: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT), \
+    current_setting('server_encoding')";
+pub(super) const TASK_LOCK: &str = "SELECT key FROM tasks WHERE id = ?1 FOR UPDATE";
+pub(super) const SESSION_LOCK: &str = "SELECT key FROM sessions WHERE id = ?1 FOR UPDATE";
+pub(super) const SESSION_IDS_OF_TASK: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id";
+pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
+pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
+pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";

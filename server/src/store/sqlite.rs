@@ -11,11 +11,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::conn::{Conn, Lock, OnRow, Param, Row};
 use super::error::StoreError;
-use super::migrate;
+use super::migrate::{self, Dialect};
 
 /// Older versions can lose a commit when a checkpoint races with a write (the "WAL reset" bug).
 const OLDEST_SAFE_VERSION: i32 = 3_051_003;
@@ -43,12 +43,10 @@ pub(super) fn open_writer(path: &Path, sync: Sync) -> Result<Sqlite, StoreError>
         Ok(())
     };
     sqlite.conn.wal_hook(Some(note)).map_err(store_error)?;
-    let transaction = sqlite
-        .conn
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(store_error)?;
-    migrate::migrate(&transaction)?;
-    transaction.commit().map_err(store_error)?;
+    sqlite.run("BEGIN IMMEDIATE")?;
+    // Left open by an error, the transaction ends with the connection.
+    migrate::migrate(&mut sqlite, Dialect::Sqlite)?;
+    sqlite.run("COMMIT")?;
     Ok(sqlite)
 }
 
@@ -170,6 +168,10 @@ impl Conn for Sqlite {
         let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
         let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(store_error)?;
         Ok(changed as u64)
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.conn.execute_batch(sql).map_err(store_error)
     }
 
     fn query(

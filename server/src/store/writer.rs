@@ -4,7 +4,7 @@
 //! commits once, and only then publishes the events and answers the jobs, in order. So one
 //! connection waits for exactly one sync per admission, and many share it.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{error, info, warn};
 use usher_shared::id::SessionId;
 
-use super::conn::Conn;
+use super::apply;
 use super::error::{StoreError, TransactError};
+use super::handle::{EventSink, add_first_user};
 use super::log_watch::{LogCare, LogWatch};
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, Sync};
-use super::{apply, sql};
 use crate::domain::{Decision, Event};
 use crate::stop;
 
@@ -30,15 +30,9 @@ const BATCH_MAX: usize = 256;
 /// Read-only connections.
 const READERS: usize = 2;
 
-/// Is told what happened, in commit order, by the writer's thread. Must not wait.
-pub trait EventSink: Send + std::marker::Sync + 'static {
-    /// Takes one event.
-    fn publish(&self, session: SessionId, event: Event);
-}
-
-/// The store of one data directory. Cheap to clone.
+/// The SQLite database of a data directory. Cheap to clone.
 #[derive(Clone)]
-pub struct Store {
+pub(super) struct SqliteStore {
     shared: Arc<Shared>,
 }
 
@@ -49,45 +43,24 @@ struct Shared {
     reader_free: Arc<Semaphore>,
 }
 
-/// Where the store's files are.
-#[derive(Clone, Debug)]
-pub struct StoreFiles {
-    /// The database.
-    pub database: PathBuf,
-    /// Locked while a server uses the directory.
-    pub lock: PathBuf,
-}
-
-impl StoreFiles {
-    /// Names the files of a data directory.
-    pub fn of(data_dir: &Path) -> Self {
-        Self { database: data_dir.join("usher.db"), lock: data_dir.join("usherd.lock") }
-    }
-}
-
-impl Store {
-    /// Opens (or makes) the database of a data directory and starts its writer. `user_name` names
-    /// the first user of a new database.
-    ///
-    /// # Errors
-    /// If another process uses the directory, or the database cannot be used; nothing is deleted
-    /// or rewritten then.
-    pub fn open(
-        files: &StoreFiles,
+impl SqliteStore {
+    /// Opens (or makes) a database and starts its writer, which lets go of `lock` when it ends.
+    pub(super) fn open(
+        database: &Path,
+        lock: File,
         user_name: &str,
         sync: Sync,
         sink: Arc<dyn EventSink>,
     ) -> Result<Self, StoreError> {
-        let lock = lock(&files.lock)?;
-        make_private(&files.database)?;
-        let mut writer = sqlite::open_writer(&files.database, sync)?;
+        make_private(database)?;
+        let mut writer = sqlite::open_writer(database, sync)?;
         add_first_user(&mut writer, user_name)?;
         let readers: Result<Vec<_>, _> =
-            (0..READERS).map(|_| sqlite::open_reader(&files.database)).collect();
+            (0..READERS).map(|_| sqlite::open_reader(database)).collect();
         let (jobs, waiting) = mpsc::channel(JOBS_MAX);
-        let checkpointer = Checkpointer::start(&files.database, sync)?;
+        let checkpointer = Checkpointer::start(database, sync)?;
         let reopen = {
-            let path = files.database.clone();
+            let path = database.to_owned();
             move || sqlite::open_writer(&path, sync)
         };
         thread::Builder::new()
@@ -100,7 +73,7 @@ impl Store {
             })
             .map_err(|error| StoreError::Io(error.to_string()))?;
         let shared = Shared {
-            database: files.database.clone(),
+            database: database.to_owned(),
             jobs,
             readers: Mutex::new(readers?),
             reader_free: Arc::new(Semaphore::new(READERS)),
@@ -108,10 +81,8 @@ impl Store {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
-    /// returns its reply after the commit. It may be called again after a conflict. Dropping the
-    /// future does not undo anything.
-    pub async fn transact<T, E>(
+    /// See `Store::transact`.
+    pub(super) async fn transact<T, E>(
         &self,
         operation: impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
     ) -> Result<T, TransactError<E>>
@@ -129,7 +100,7 @@ impl Store {
 
     /// Copies the whole write-ahead log into the database, so that a stopped server leaves one file
     /// that holds everything. What cannot be copied now is copied after the next start.
-    pub async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         let path = self.shared.database.clone();
         let settled = tokio::task::spawn_blocking(move || {
             let conn = sqlite::open_read_write(&path, Sync::Full)?;
@@ -142,8 +113,8 @@ impl Store {
         }
     }
 
-    /// Runs `query` over one consistent committed state.
-    pub async fn read<T, E>(
+    /// See `Store::read`.
+    pub(super) async fn read<T, E>(
         &self,
         query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
@@ -191,22 +162,6 @@ fn read_in_transaction<T, E: From<StoreError>>(
     result
 }
 
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let io = |error: std::io::Error| StoreError::Io(format!("{}: {error}", path.display()));
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.display().to_string())),
-        Err(TryLockError::Error(error)) => Err(io(error)),
-    }
-}
-
 /// Makes the database file readable to its user alone; SQLite makes the files beside it alike.
 fn make_private(database: &Path) -> Result<(), StoreError> {
     let mut options = File::options();
@@ -216,15 +171,6 @@ fn make_private(database: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(StoreError::Io(format!("{}: {error}", database.display()))),
     }
-}
-
-fn add_first_user(writer: &mut Sqlite, name: &str) -> Result<(), StoreError> {
-    if Reads::new(writer).first_user().is_ok() {
-        return Ok(());
-    }
-    let id = uuid::Uuid::now_v7();
-    let params = [super::conn::Param::Id(id), super::conn::Param::Text(name)];
-    writer.execute(sql::USER_INSERT, &params).map(drop)
 }
 
 /// What the writer does for one caller.
@@ -385,6 +331,8 @@ fn same_kind(error: &StoreError) -> fn() -> StoreError {
         StoreError::ReadOnly => || StoreError::ReadOnly,
         StoreError::Damaged(_) => || StoreError::Damaged("a row"),
         StoreError::Io(_)
+        | StoreError::Away(_)
+        | StoreError::Conflict
         | StoreError::Closed
         | StoreError::Database(_)
         | StoreError::Locked(_)

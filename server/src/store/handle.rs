@@ -1,0 +1,156 @@
+//! The store as the rest of the server sees it: one type, two databases behind it.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use usher_shared::id::SessionId;
+
+use super::conn::{Conn, Param};
+use super::error::{StoreError, TransactError};
+use super::postgres::{DatabaseUrl, PostgresStore};
+use super::reads::Reads;
+use super::sql;
+use super::sqlite::Sync;
+use super::writer::SqliteStore;
+use crate::domain::{Decision, Event};
+
+/// Is told what happened, in commit order of each session, by the thread that committed. Must not
+/// wait.
+pub trait EventSink: Send + std::marker::Sync + 'static {
+    /// Takes one event.
+    fn publish(&self, session: SessionId, event: Event);
+}
+
+/// Where the files of a data directory are.
+#[derive(Clone, Debug)]
+pub struct StoreFiles {
+    /// The database, unless it is a PostgreSQL one.
+    pub database: PathBuf,
+    /// Locked while a server uses the directory.
+    pub lock: PathBuf,
+}
+
+impl StoreFiles {
+    /// Names the files of a data directory.
+    pub fn of(data_dir: &Path) -> Self {
+        Self { database: data_dir.join("usher.db"), lock: data_dir.join("usherd.lock") }
+    }
+}
+
+/// What one server process reads and writes. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    backend: Backend,
+}
+
+#[derive(Clone)]
+enum Backend {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+impl Store {
+    /// Opens (or makes) the SQLite database of a data directory and starts its writer. `user_name`
+    /// names the first user of a new database.
+    ///
+    /// # Errors
+    /// If another process uses the directory, or the database cannot be used; nothing is deleted
+    /// or rewritten then.
+    pub fn open(
+        files: &StoreFiles,
+        user_name: &str,
+        sync: Sync,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<Self, StoreError> {
+        let lock = lock(&files.lock)?;
+        let store = SqliteStore::open(&files.database, lock, user_name, sync, sink)?;
+        Ok(Self { backend: Backend::Sqlite(store) })
+    }
+
+    /// Connects to a PostgreSQL database, which other servers may use, too. The data directory's
+    /// lock still keeps a second server out of the directory. Waits for the network: not to be
+    /// called by an asynchronous task.
+    ///
+    /// # Errors
+    /// If another process uses the directory, or the database cannot be used.
+    pub fn connect(
+        url: &DatabaseUrl,
+        files: &StoreFiles,
+        user_name: &str,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<Self, StoreError> {
+        let lock = lock(&files.lock)?;
+        let store = PostgresStore::open(url, lock, user_name, sink)?;
+        Ok(Self { backend: Backend::Postgres(store) })
+    }
+
+    /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
+    /// returns its reply after the commit. It may be called again after a conflict. Dropping the
+    /// future does not undo anything.
+    pub async fn transact<T, E>(
+        &self,
+        operation: impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
+    ) -> Result<T, TransactError<E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.backend {
+            Backend::Sqlite(store) => store.transact(operation).await,
+            Backend::Postgres(store) => store.transact(operation).await,
+        }
+    }
+
+    /// Runs `query` over one consistent committed state.
+    pub async fn read<T, E>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        match &self.backend {
+            Backend::Sqlite(store) => store.read(query).await,
+            Backend::Postgres(store) => store.read(query).await,
+        }
+    }
+
+    /// Leaves the database as a stopped server should: an SQLite one as one file that holds
+    /// everything.
+    pub async fn settle(&self) {
+        match &self.backend {
+            Backend::Sqlite(store) => store.settle().await,
+            Backend::Postgres(_) => {}
+        }
+    }
+}
+
+/// Names the first user of a new database.
+pub(super) fn add_first_user(conn: &mut dyn Conn, name: &str) -> Result<(), StoreError> {
+    match Reads::new(conn).first_user() {
+        Ok(_) => Ok(()),
+        Err(StoreError::Damaged(_)) => {
+            let id = uuid::Uuid::now_v7();
+            conn.execute(sql::USER_INSERT, &[Param::Id(id), Param::Text(name)]).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let io = |error: std::io::Error| StoreError::Io(format!("{}: {error}", path.display()));
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(path.display().to_string())),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}

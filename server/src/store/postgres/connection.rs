@@ -1,0 +1,414 @@
+//! A connection to PostgreSQL, driven by a runtime of its own inside each call.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use futures_util::future::{join, join_all};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+use uuid::Uuid;
+
+use super::errors::{connect_error, is_unique_violation, store_error};
+use super::owned::{Owned, Ownership};
+use crate::store::conn::{Conn, Lock, OnRow, Param, Row, changed_one};
+use crate::store::error::StoreError;
+use crate::store::sql;
+
+/// Writes sent at once; the server answers them in order.
+const WRITES_AT_ONCE: usize = 16;
+/// A commit is durable when it is answered, whatever the database's default; a stronger setting
+/// (a replica that must have it, too) stays. A row that another server does not let go of is a
+/// conflict, and a server that was stopped in the middle of a decision lets go in the end.
+const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
+    WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
+    SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// One consistent committed state.
+    Read,
+    /// Decisions, which own what they read.
+    Write,
+}
+
+impl Purpose {
+    const fn begin(self) -> &'static str {
+        match self {
+            Self::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            Self::Write => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        }
+    }
+}
+
+/// Whether the transaction was opened. It opens together with its first statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transaction {
+    None,
+    Wanted,
+    Open,
+}
+
+/// Why a transaction cannot go on.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    /// What it means.
+    pub(super) error: StoreError,
+    /// Whether a row that another decision wrote first was in the way.
+    pub(super) unique_violation: bool,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    /// There until the connection is dropped.
+    runtime: Option<Runtime>,
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    purpose: Purpose,
+    transaction: Transaction,
+    ownership: Ownership,
+    owned: Arc<Owned>,
+    writes: Vec<Write>,
+    failure: Option<Failure>,
+}
+
+/// A statement that waits to be sent.
+struct Write {
+    sql: &'static str,
+    params: Vec<OwnedParam>,
+}
+
+enum OwnedParam {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Id(Uuid),
+}
+
+impl Connection {
+    /// Connects.
+    pub(super) fn open(
+        config: &Config,
+        purpose: Purpose,
+        owned: &Arc<Owned>,
+    ) -> Result<Self, StoreError> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Io(error.kind().to_string()))?;
+        let connected = runtime.block_on(async {
+            let (client, connection) = config.connect(NoTls).await?;
+            // Its end is seen by the next statement.
+            tokio::spawn(async move { drop(connection.await) });
+            client.batch_execute(SETTINGS).await?;
+            Ok(client)
+        });
+        let client = match connected {
+            Ok(client) => client,
+            Err(error) => {
+                runtime.shutdown_background();
+                return Err(connect_error(&error));
+            }
+        };
+        Ok(Self {
+            runtime: Some(runtime),
+            client,
+            statements: HashMap::new(),
+            purpose,
+            transaction: Transaction::None,
+            ownership: Ownership::new(owned),
+            owned: Arc::clone(owned),
+            writes: Vec::new(),
+            failure: None,
+        })
+    }
+
+    /// Opens a transaction together with the first statement of it.
+    pub(super) fn begin(&mut self) {
+        self.failure = None;
+        self.writes.clear();
+        self.transaction = Transaction::Wanted;
+    }
+
+    /// Opens a transaction now.
+    pub(super) fn begin_now(&mut self) -> Result<(), StoreError> {
+        self.begin();
+        self.run(async |_| Ok(()))
+    }
+
+    /// Ends a transaction that wrote nothing, or undoes what it wrote.
+    pub(super) fn roll_back(&mut self) {
+        self.writes.clear();
+        if self.transaction == Transaction::Open
+            && let Err(error) = self.wait(self.client.batch_execute("ROLLBACK"))
+        {
+            self.failure = Some(failure(&error));
+        }
+        self.transaction = Transaction::None;
+    }
+
+    /// Sends what waits and returns the name of the transaction, by which it can be found again.
+    pub(super) fn write_all(&mut self) -> Result<String, StoreError> {
+        self.flush()?;
+        let statement = self.prepare(sql::TRANSACTION_ID, &[])?;
+        let row = self.run(async |client| client.query_one(&statement, &[]).await)?;
+        row.text(0).map(str::to_owned)
+    }
+
+    /// Commits. An error is the driver's own: what it means depends on how the commit failed.
+    pub(super) fn commit(&mut self) -> Result<(), Error> {
+        if mem::replace(&mut self.transaction, Transaction::None) != Transaction::Open {
+            return Ok(());
+        }
+        let committed = self.wait(self.client.batch_execute("COMMIT"));
+        self.failure = committed.as_ref().err().map(failure);
+        committed
+    }
+
+    /// Returns why the transaction cannot go on, whatever became of the error since.
+    pub(super) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Hands over what the transaction owns in this process.
+    pub(super) fn take_ownership(&mut self) -> Ownership {
+        mem::replace(&mut self.ownership, Ownership::new(&self.owned))
+    }
+
+    /// Tells whether another transaction can use this connection.
+    pub(super) fn is_usable(&self) -> bool {
+        self.transaction == Transaction::None && self.failure.is_none() && !self.client.is_closed()
+    }
+
+    /// Drives the connection until something is done.
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.as_ref().expect("only a drop takes the runtime").block_on(work)
+    }
+
+    /// Runs something, in the transaction that was asked for.
+    fn run<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let opens = self.transaction == Transaction::Wanted;
+        let client = &self.client;
+        let begin = async {
+            match opens {
+                true => client.batch_execute(self.purpose.begin()).await,
+                false => Ok(()),
+            }
+        };
+        let (begun, done) = self.wait(join(begin, work(client)));
+        if opens && begun.is_ok() {
+            self.transaction = Transaction::Open;
+        }
+        begun.and(done).map_err(|error| {
+            let failure = failure(&error);
+            // The first one is the reason; those behind it only say that the transaction is over.
+            self.failure.get_or_insert(failure).error.clone()
+        })
+    }
+
+    fn prepare(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Statement, StoreError> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let types: Vec<Type> = params.iter().map(type_of).collect();
+        let text = placeholders(sql);
+        let statement = self.run(async |client| client.prepare_typed(&text, &types).await)?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Sends the writes that wait, many at once, and looks at every answer.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let writes = mem::take(&mut self.writes);
+        for some in writes.chunks(WRITES_AT_ONCE) {
+            let mut ready = Vec::with_capacity(some.len());
+            for write in some {
+                let params: Vec<Param<'_>> = write.params.iter().map(OwnedParam::lend).collect();
+                let statement = self.prepare(write.sql, &params)?;
+                let bound = bind(&params, &statement);
+                ready.push((statement, bound));
+            }
+            let counts = self.run(async |client| {
+                let sent = ready
+                    .iter()
+                    .map(async |(statement, bound)| client.execute(statement, &lend(bound)).await);
+                join_all(sent).await.into_iter().collect::<Result<Vec<u64>, Error>>()
+            })?;
+            counts.into_iter().try_for_each(changed_one)?;
+        }
+        Ok(())
+    }
+
+    fn own(&mut self, rows: Lock) -> Result<(), StoreError> {
+        match rows {
+            Lock::Task(id) => self.own_one(sql::TASK_LOCK, id.uuid()),
+            Lock::Session(id) => self.own_one(sql::SESSION_LOCK, id.uuid()),
+            Lock::SessionsOf(task) => {
+                let mut ids = Vec::new();
+                let params = [Param::Id(task.uuid())];
+                self.query(sql::SESSION_IDS_OF_TASK, &params, &mut |row| {
+                    ids.push(row.uuid(0)?);
+                    Ok(())
+                })?;
+                ids.into_iter().try_for_each(|id| self.ownership.take(id))?;
+                self.query(sql::SESSIONS_OF_TASK_LOCK, &params, &mut |_| Ok(()))
+            }
+        }
+    }
+
+    fn own_one(&mut self, lock: &'static str, row: Uuid) -> Result<(), StoreError> {
+        if self.ownership.has(row) {
+            return Ok(());
+        }
+        self.ownership.take(row)?;
+        self.query(lock, &[Param::Id(row)], &mut |_| Ok(()))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A runtime may not wait for its tasks where the last handle of a store happens to go.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Conn for Connection {
+    fn lock(&mut self, rows: Lock) -> Result<(), StoreError> {
+        if self.purpose == Purpose::Read {
+            return Ok(());
+        }
+        let owned = self.own(rows);
+        if let Err(error) = &owned {
+            let error = error.clone();
+            self.failure.get_or_insert(Failure { error, unique_violation: false });
+        }
+        owned
+    }
+
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        self.flush()?;
+        let statement = self.prepare(sql, params)?;
+        let bound = bind(params, &statement);
+        self.run(async |client| client.execute(&statement, &lend(&bound)).await)
+    }
+
+    fn change_one(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.writes.push(Write { sql, params: params.iter().map(OwnedParam::of).collect() });
+        Ok(())
+    }
+
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.flush()?;
+        self.run(async |client| client.batch_execute(sql).await)
+    }
+
+    fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        on_row: OnRow<'_>,
+    ) -> Result<(), StoreError> {
+        self.flush()?;
+        let statement = self.prepare(sql, params)?;
+        let bound = bind(params, &statement);
+        let rows = self.run(async |client| client.query(&statement, &lend(&bound)).await)?;
+        rows.iter().try_for_each(|row| on_row(row))
+    }
+}
+
+impl Row for tokio_postgres::Row {
+    fn int(&self, column: usize) -> Result<i64, StoreError> {
+        let is_small = self.columns().get(column).is_some_and(|c| *c.type_() == Type::INT4);
+        let read = match is_small {
+            true => self.try_get::<_, i32>(column).map(i64::from),
+            false => self.try_get(column),
+        };
+        read.map_err(|_| StoreError::Damaged("not an integer"))
+    }
+
+    fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        self.try_get(column).map_err(|_| StoreError::Damaged("not text"))
+    }
+
+    fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        self.try_get(column).map_err(|_| StoreError::Damaged("not bytes"))
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    Failure { error: store_error(error), unique_violation: is_unique_violation(error) }
+}
+
+/// Spells placeholders as PostgreSQL does: `$1` for `?1`.
+fn placeholders(sql: &str) -> String {
+    sql.replace('?', "$")
+}
+
+/// The type that a value is sent as; NULL takes the type of its place.
+fn type_of(param: &Param<'_>) -> Type {
+    match param {
+        Param::Null => Type::UNKNOWN,
+        Param::Int(_) => Type::INT8,
+        Param::Text(_) => Type::TEXT,
+        Param::Bytes(_) | Param::Id(_) => Type::BYTEA,
+    }
+}
+
+type Bound<'a> = Box<dyn ToSql + Sync + 'a>;
+
+fn bind<'a>(params: &[Param<'a>], statement: &Statement) -> Vec<Bound<'a>> {
+    let types = statement.params().iter().map(Some).chain(std::iter::repeat(None));
+    params.iter().zip(types).map(|(param, place)| bind_one(*param, place)).collect()
+}
+
+fn bind_one<'a>(param: Param<'a>, place: Option<&Type>) -> Bound<'a> {
+    match param {
+        Param::Int(value) => Box::new(value),
+        Param::Text(text) => Box::new(text),
+        Param::Bytes(bytes) => Box::new(bytes),
+        Param::Id(id) => Box::new(id.as_bytes().to_vec()),
+        Param::Null => match place {
+            Some(&Type::INT8) => Box::new(None::<i64>),
+            Some(&Type::BYTEA) => Box::new(None::<Vec<u8>>),
+            Some(_) | None => Box::new(None::<String>),
+        },
+    }
+}
+
+fn lend<'a>(bound: &'a [Bound<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    bound.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()
+}
+
+impl OwnedParam {
+    fn of(param: &Param<'_>) -> Self {
+        match *param {
+            Param::Null => Self::Null,
+            Param::Int(value) => Self::Int(value),
+            Param::Text(text) => Self::Text(text.to_owned()),
+            Param::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
+            Param::Id(id) => Self::Id(id),
+        }
+    }
+
+    fn lend(&self) -> Param<'_> {
+        match self {
+            Self::Null => Param::Null,
+            Self::Int(value) => Param::Int(*value),
+            Self::Text(text) => Param::Text(text),
+            Self::Bytes(bytes) => Param::Bytes(bytes),
+            Self::Id(id) => Param::Id(*id),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Transactions: what is tried again, and how a commit without an answer is found again.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::{error, info, warn};
+
+use super::connection::{Connection, Failure, Purpose};
+use super::errors::{is_definite, store_error};
+use super::pool::Pool;
+use super::url::DatabaseUrl;
+use crate::domain::Decision;
+use crate::stop;
+use crate::store::conn::{Conn, Param, query_one};
+use crate::store::error::{StoreError, TransactError};
+use crate::store::handle::{EventSink, add_first_user};
+use crate::store::migrate::{self, Dialect};
+use crate::store::reads::Reads;
+use crate::store::{apply, sql};
+
+/// Decisions at once.
+const WRITERS: usize = 8;
+/// Reads at once.
+const READERS: usize = 4;
+/// How often a decision is tried.
+const ATTEMPTS_MAX: u32 = 8;
+/// How often a decision is tried that wrote a row which was there already: more often than once,
+/// since another server may have been faster; not for ever, since it may be our own mistake.
+const UNIQUE_ATTEMPTS_MAX: u32 = 3;
+/// How often a decision is tried while the database is away.
+const AWAY_ATTEMPTS_MAX: u32 = 4;
+/// The wait before the second attempt; doubles from one to the next.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+/// How long it is looked for what became of a commit.
+const FIND_MAX: Duration = Duration::from_secs(20);
+/// The longest wait between two looks.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// The oldest server with 64-bit transaction ids.
+const OLDEST_VERSION: i64 = 130_000;
+
+/// A PostgreSQL database. Cheap to clone.
+#[derive(Clone)]
+pub(in crate::store) struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    writers: Pool,
+    readers: Pool,
+    sink: Arc<dyn EventSink>,
+    _lock: File,
+}
+
+impl PostgresStore {
+    /// Connects and brings the schema up to date; keeps `lock` until the store is gone.
+    pub(in crate::store) fn open(
+        url: &DatabaseUrl,
+        lock: File,
+        user_name: &str,
+        sink: Arc<dyn EventSink>,
+    ) -> Result<Self, StoreError> {
+        let config = url.config()?;
+        let shared = Shared {
+            writers: Pool::new(config.clone(), Purpose::Write, WRITERS),
+            readers: Pool::new(config, Purpose::Read, READERS),
+            sink,
+            _lock: lock,
+        };
+        let mut connection = shared.writers.connect()?;
+        check_server(&mut connection)?;
+        connection.begin();
+        // One server after the other; a lock on a table would need the table.
+        connection.query(sql::MIGRATION_LOCK, &[], &mut |_| Ok(()))?;
+        migrate::migrate(&mut connection, Dialect::Postgres)?;
+        add_first_user(&mut connection, user_name)?;
+        connection.commit().map_err(|error| store_error(&error))?;
+        shared.writers.give_back(connection);
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// See `Store::transact`.
+    pub(in crate::store) async fn transact<T, E>(
+        &self,
+        operation: impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E> + Send + 'static,
+    ) -> Result<T, TransactError<E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        // A task of its own: the decision stands also when nobody waits for it any more.
+        let transaction = tokio::spawn(async move {
+            let place = shared.writers.place().await.map_err(TransactError::NotStored)?;
+            let work = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                shared.transact(&operation)
+            });
+            work.await.unwrap_or_else(|_| Err(TransactError::Unknown("a decision broke".into())))
+        });
+        transaction.await.unwrap_or_else(|_| Err(TransactError::Unknown("the server ends".into())))
+    }
+
+    /// See `Store::read`.
+    pub(in crate::store) async fn read<T, E>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let place = self.shared.readers.place().await?;
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            let mut connection = shared.begin_read()?;
+            let result = query(&mut Reads::new(&mut connection));
+            match connection.take_failure() {
+                Some(failure) => result.and(Err(failure.error.into())),
+                None => {
+                    connection.roll_back();
+                    shared.readers.give_back(connection);
+                    result
+                }
+            }
+        });
+        read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+/// What one attempt came to.
+enum Attempt<T, E> {
+    Done(Result<T, TransactError<E>>),
+    /// Nothing was stored, and the next attempt may fare better.
+    Again(Failure),
+}
+
+/// What became of a commit.
+enum Commit {
+    Durable,
+    NotStored(Failure),
+    Unknown(&'static str),
+}
+
+impl Shared {
+    fn transact<T, E: From<StoreError>>(
+        &self,
+        operation: &impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E>,
+    ) -> Result<T, TransactError<E>> {
+        let mut wait = FIRST_WAIT;
+        let mut attempt = 1;
+        loop {
+            let failure = match self.attempt(operation) {
+                Attempt::Done(result) => return result,
+                Attempt::Again(failure) => failure,
+            };
+            if attempt >= attempts_max(&failure) {
+                warn!(error = %failure.error, attempt, "a decision was not stored");
+                return Err(match failure.unique_violation {
+                    true => TransactError::Refused(
+                        StoreError::Database("a row is there already".to_owned()).into(),
+                    ),
+                    false => TransactError::NotStored(failure.error),
+                });
+            }
+            info!(error = %failure.error, attempt, "a decision is tried again");
+            thread::sleep(wait);
+            wait = (wait * 2).min(LONGEST_WAIT);
+            attempt += 1;
+        }
+    }
+
+    fn attempt<T, E: From<StoreError>>(
+        &self,
+        operation: &impl Fn(&mut Reads<'_>) -> Result<Decision<T>, E>,
+    ) -> Attempt<T, E> {
+        let mut connection = match self.writers.take() {
+            Ok(connection) => connection,
+            Err(error) => return Attempt::Again(plain(error)),
+        };
+        connection.begin();
+        let decided = operation(&mut Reads::new(&mut connection));
+        // What a decision made of a failed read does not matter.
+        if let Some(failure) = connection.take_failure() {
+            return self.undo(connection, failure);
+        }
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(refusal) => {
+                self.end(connection);
+                return Attempt::Done(Err(TransactError::Refused(refusal)));
+            }
+        };
+        let written = match decision.changes.is_empty() {
+            true => Ok(None),
+            false => write(&mut connection, &decision).map(Some),
+        };
+        let transaction_id = match written {
+            Ok(id) => id,
+            Err(error) => {
+                let failure = connection.take_failure().unwrap_or_else(|| plain(error));
+                return self.undo(connection, failure);
+            }
+        };
+        stop::point("before_commit");
+        let committed = match &transaction_id {
+            Some(id) => self.commit(&mut connection, id),
+            // Nothing to lose: what it was decided from is committed.
+            None => {
+                connection.roll_back();
+                Commit::Durable
+            }
+        };
+        match committed {
+            Commit::Durable => {
+                stop::point("after_commit");
+                let ownership = connection.take_ownership();
+                for (session, event) in decision.events {
+                    self.sink.publish(session, event);
+                }
+                drop(ownership);
+                self.writers.give_back(connection);
+                Attempt::Done(Ok(decision.reply))
+            }
+            Commit::NotStored(failure) => self.undo(connection, failure),
+            Commit::Unknown(why) => Attempt::Done(Err(TransactError::Unknown(why.to_owned()))),
+        }
+    }
+
+    /// Undoes what an attempt wrote and sorts why.
+    fn undo<T, E: From<StoreError>>(
+        &self,
+        connection: Connection,
+        failure: Failure,
+    ) -> Attempt<T, E> {
+        if matches!(failure.error, StoreError::Away(_)) {
+            drop(connection);
+            self.writers.forget_idle();
+        } else {
+            self.end(connection);
+        }
+        match failure.error {
+            StoreError::Away(_) | StoreError::Conflict => Attempt::Again(failure),
+            StoreError::Damaged(_) | StoreError::Database(_) => {
+                error!(error = %failure.error, "a decision does not fit its rows");
+                Attempt::Done(Err(TransactError::Refused(failure.error.into())))
+            }
+            StoreError::Full
+            | StoreError::ReadOnly
+            | StoreError::Io(_)
+            | StoreError::Closed
+            | StoreError::Locked(_)
+            | StoreError::Newer { .. } => {
+                warn!(error = %failure.error, "a decision was not stored");
+                Attempt::Done(Err(TransactError::NotStored(failure.error)))
+            }
+        }
+    }
+
+    fn end(&self, mut connection: Connection) {
+        connection.roll_back();
+        drop(connection.take_ownership());
+        self.writers.give_back(connection);
+    }
+
+    fn commit(&self, connection: &mut Connection, transaction_id: &str) -> Commit {
+        let error = match connection.commit() {
+            Ok(()) => return Commit::Durable,
+            Err(error) => error,
+        };
+        if is_definite(&error) {
+            return Commit::NotStored(plain(store_error(&error)));
+        }
+        warn!(error = %store_error(&error), "no answer to a commit; looking for it");
+        self.writers.forget_idle();
+        let found = self.find(transaction_id);
+        match &found {
+            Commit::Durable => info!("the commit without an answer is there"),
+            Commit::NotStored(_) => info!("the commit without an answer is not there"),
+            Commit::Unknown(why) => error!(why, "the commit without an answer is not found"),
+        }
+        found
+    }
+
+    /// Finds out on another connection what became of a transaction.
+    fn find(&self, transaction_id: &str) -> Commit {
+        let deadline = Instant::now() + FIND_MAX;
+        let mut wait = FIRST_WAIT;
+        loop {
+            match self.status(transaction_id) {
+                Ok(Status::Committed) => return Commit::Durable,
+                Ok(Status::Aborted) => {
+                    return Commit::NotStored(plain(StoreError::Away("commit lost".to_owned())));
+                }
+                Ok(Status::Forgotten) => return Commit::Unknown("the database forgot it"),
+                Ok(Status::InProgress) | Err(_) if Instant::now() < deadline => {}
+                Ok(Status::InProgress) => return Commit::Unknown("it does not end"),
+                Err(_) => return Commit::Unknown("the database is away"),
+            }
+            thread::sleep(wait);
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    fn status(&self, transaction_id: &str) -> Result<Status, StoreError> {
+        let mut connection = self.writers.take()?;
+        connection.begin();
+        let params = [Param::Text(transaction_id)];
+        let found = query_one(&mut connection, sql::TRANSACTION_STATUS, &params, |row| {
+            Ok(match row.opt_text(0)? {
+                Some("committed") => Status::Committed,
+                Some("aborted") => Status::Aborted,
+                Some(_) => Status::InProgress,
+                None => Status::Forgotten,
+            })
+        });
+        if found.is_err() {
+            self.writers.forget_idle();
+        }
+        connection.roll_back();
+        self.writers.give_back(connection);
+        found?.ok_or(StoreError::Damaged("no answer"))
+    }
+
+    /// Returns a connection in a transaction. The first one may have been lost long ago.
+    fn begin_read(&self) -> Result<Connection, StoreError> {
+        let mut connection = self.readers.take()?;
+        if connection.begin_now().is_ok() {
+            return Ok(connection);
+        }
+        self.readers.forget_idle();
+        let mut connection = self.readers.connect()?;
+        connection.begin_now()?;
+        Ok(connection)
+    }
+}
+
+/// What the database knows of a transaction.
+enum Status {
+    Committed,
+    Aborted,
+    InProgress,
+    Forgotten,
+}
+
+fn write<T>(connection: &mut Connection, decision: &Decision<T>) -> Result<String, StoreError> {
+    decision.changes.iter().try_for_each(|change| apply::apply(connection, change))?;
+    connection.write_all()
+}
+
+fn attempts_max(failure: &Failure) -> u32 {
+    match (failure.unique_violation, &failure.error) {
+        (true, _) => UNIQUE_ATTEMPTS_MAX,
+        (false, StoreError::Away(_)) => AWAY_ATTEMPTS_MAX,
+        (false, _) => ATTEMPTS_MAX,
+    }
+}
+
+const fn plain(error: StoreError) -> Failure {
+    Failure { error, unique_violation: false }
+}
+
+fn check_server(connection: &mut Connection) -> Result<(), StoreError> {
+    let found = query_one(connection, sql::SERVER_FACTS, &[], |row| {
+        Ok((row.int(0)?, row.text(1)?.to_owned()))
+    })?;
+    let (version, encoding) = found.ok_or(StoreError::Damaged("no answer"))?;
+    if version < OLDEST_VERSION {
+        return Err(StoreError::Database("PostgreSQL 13 is the oldest that works".to_owned()));
+    }
+    if encoding != "UTF8" {
+        return Err(StoreError::Database(format!("the encoding is {encoding}, not UTF8")));
+    }
+    Ok(())
+}
