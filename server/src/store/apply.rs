@@ -84,6 +84,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
                 &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
             )
         }
+        Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),
         Change::ArchiveTask(task) => {
             one(conn, sql::TASK_ARCHIVED, &[Param::Int(task.0), Param::Int(1)])
         }

@@ -300,6 +300,16 @@ pub(super) const TELL_OTHERS: &str = concat!(
 );
 pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
 pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";
+/// Of a user who is there.
+pub(super) const SETTINGS_SAVED: &str = "SELECT COALESCE(max_per_session, -1), \
+    COALESCE(merge_enabled, -1), COALESCE(auto_merge_enabled, -1) \
+    FROM users WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
+    max_per_session = COALESCE(CAST(?2 AS BIGINT), max_per_session), \
+    merge_enabled = COALESCE(CAST(?3 AS BIGINT), merge_enabled), \
+    auto_merge_enabled = COALESCE(CAST(?4 AS BIGINT), auto_merge_enabled) WHERE id = ?1";
+pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
 pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
 pub(super) const TASK_HIDE: &str =
     "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
