@@ -22,3 +22,4 @@ mod transcript;
 mod transfer;
 mod turns;
 mod undo;
+mod users;
