@@ -26,3 +26,4 @@ mod transcript;
 mod transfer;
 mod turns;
 mod undo;
+mod users;

@@ -37,3 +37,5 @@ mod transfer;
 mod turns;
 #[path = "../e2e/undo.rs"]
 mod undo;
+#[path = "../e2e/users.rs"]
+mod users;
