@@ -17,7 +17,17 @@ fn actions() -> Vec<(&'static str, serde_json::Value)> {
         ("message.queue.drain", json!({})),
         ("message.queue.auto_run.set", json!({"enabled": true})),
         ("turn.cancel", json!({})),
+        ("message.queue.restore", json!({"undo_id": UNKNOWN})),
+        ("message.queue.entry.get", json!({"entry_id": UNKNOWN})),
+        ("message.queue.merge", json!({"entry_id": UNKNOWN})),
+        ("message.queue.reorder", json!({"ordered_ids": []})),
+        ("message.queue.send_now", json!({"scope": "all"})),
+        ("message.queue.send_now", json!({"scope": "entry", "entry_id": UNKNOWN})),
         ("turn.resolve", json!({"turn_id": UNKNOWN, "resolution": "drop"})),
+        ("permission.respond", json!({"request_id": UNKNOWN, "option_id": "once"})),
+        ("session.set", json!({"title": "another"})),
+        ("session.reset", json!({"keep_queue": false})),
+        ("session.delete", json!({})),
     ]
 }
 
