@@ -19,6 +19,7 @@ mod races;
 mod reorder;
 mod replay;
 mod send_now;
+mod settings;
 mod soundness;
 mod storage;
 mod tampered;

@@ -16,6 +16,8 @@ mod events;
 mod folding;
 #[path = "../e2e/identity.rs"]
 mod identity;
+#[path = "../e2e/lifecycle.rs"]
+mod lifecycle;
 #[path = "../e2e/merge.rs"]
 mod merge;
 #[path = "../e2e/races.rs"]
@@ -26,8 +28,12 @@ mod reorder;
 mod replay;
 #[path = "../e2e/send_now.rs"]
 mod send_now;
+#[path = "../e2e/settings.rs"]
+mod settings;
 #[path = "../e2e/transcript.rs"]
 mod transcript;
+#[path = "../e2e/transfer.rs"]
+mod transfer;
 #[path = "../e2e/turns.rs"]
 mod turns;
 #[path = "../e2e/undo.rs"]

@@ -12,6 +12,7 @@ use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::message::{Message, MessageDetails};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
+use super::settings::SettingsPatch;
 
 /// A task to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Saves what a user chooses about queues: what the patch names.
+    SaveSettings(UserId, SettingsPatch),
     /// Archives a task.
     ArchiveTask(TaskKey),
     /// Brings an archived task back.

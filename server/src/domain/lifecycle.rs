@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use usher_shared::id::{EntryId, IncarnationId, MessageId, SessionId, TurnId};
+use usher_shared::id::{EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId};
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, Notice, Role};
 
@@ -51,7 +51,7 @@ pub fn archive(task: &Task, sessions: &[Session], now: UnixMillis) -> Decision<V
     let mut decision = Decision::unchanged(Vec::new());
     if !task.archived {
         decision.changes.push(Change::ArchiveTask(task.key));
-        decision.events.extend(sessions.iter().map(|s| (s.id, Event::SessionChanged)));
+        decision.events.extend(told(task.id, sessions));
     }
     sessions.iter().for_each(|session| stop(session, now, &mut decision));
     decision
@@ -62,14 +62,15 @@ pub fn unarchive(task: &Task, sessions: &[Session]) -> Decision<()> {
     if !task.archived {
         return Decision::unchanged(());
     }
-    let mut events = Vec::new();
-    for session in sessions {
-        events.push((session.id, Event::SessionChanged));
-        if session.queue.auto_run == AutoRun::On {
-            events.push((session.id, Event::MayStart));
-        }
-    }
+    let mut events = told(task.id, sessions);
+    let on = sessions.iter().filter(|session| session.queue.auto_run == AutoRun::On);
+    events.extend(on.map(|session| (session.id, Event::MayStart)));
     Decision { changes: vec![Change::UnarchiveTask(task.key)], events, reply: () }
+}
+
+fn told(task: TaskId, sessions: &[Session]) -> Vec<(SessionId, Event)> {
+    let changed = |s: &Session| [(s.id, Event::SessionChanged), (s.id, Event::TaskChanged(task))];
+    sessions.iter().flat_map(changed).collect()
 }
 
 /// Deletes a session, or hides it and stops its turn. Done once no turn is left that has to stop.
@@ -79,6 +80,7 @@ pub fn delete_session(session: &Session, now: UnixMillis) -> Decision<Vec<Stoppi
     if decision.reply.is_empty() {
         decision.changes = vec![Change::PurgeSession(session.key)];
         decision.events.push((session.id, Event::Deleted));
+        decision.events.push((session.id, Event::TaskChanged(session.task_id)));
     } else if session.standing != Standing::Gone {
         decision.changes.push(Change::HideSession(session.key, now));
         decision.events.push((session.id, Event::Hidden));
@@ -195,8 +197,8 @@ pub fn reset(
     let mut events = vec![
         (session.id, Event::MessageWritten(Box::new(divider))),
         (session.id, Event::SessionChanged),
-        (session.id, Event::QueueChanged),
     ];
+    events.extend(session.queue_resized());
     if head.auto_run == AutoRun::On && head.stored > 0 {
         events.push((session.id, Event::MayStart));
     }

@@ -62,7 +62,8 @@ fn a_running_turn_is_stopped_once_and_waited_for_until_it_is_gone() {
     let over = Session { turn: None, ..gone };
     let last = delete_session(&over, NOW);
     assert_eq!((last.reply, last.changes), (Vec::new(), vec![Change::PurgeSession(over.key)]));
-    assert_eq!(last.events, [(over.id, Event::Deleted)]);
+    let task_changed = Event::TaskChanged(over.task_id);
+    assert_eq!(last.events, [(over.id, Event::Deleted), (over.id, task_changed)]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub fn transfer(
     changes.push(Change::ForgetRemoved(source.key));
     changes.push(Change::SetQueue(source.key, left));
     changes.push(Change::SetQueue(destination.key, joined));
-    let mut events = vec![(source.id, Event::QueueChanged), (destination.id, Event::QueueChanged)];
+    let mut events = [source.queue_resized(), destination.queue_resized()].concat();
     if joined.auto_run == AutoRun::On && destination.is_promptable() {
         events.push((destination.id, Event::MayStart));
     }

@@ -26,6 +26,7 @@ use usher_shared::protocol::session::{
     SessionResetParams, SessionSetParams, SessionTransferParams, SubscribeParams, SubscribeReply,
     UnsubscribeParams, UnsubscribeReply,
 };
+use usher_shared::protocol::settings::{SettingsGetParams, SettingsSetParams};
 use usher_shared::protocol::task::{
     TaskArchiveParams, TaskCreateParams, TaskCreateReply, TaskDeleteParams, TaskGetParams,
     TaskGetReply, TaskListParams, TaskListReply, TaskUnarchiveParams,
@@ -98,6 +99,8 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         TaskArchiveParams::ACTION => router.task_archive(wire::parse(payload)?),
         TaskUnarchiveParams::ACTION => router.task_unarchive(wire::parse(payload)?),
         TaskDeleteParams::ACTION => router.task_delete(wire::parse(payload)?),
+        SettingsGetParams::ACTION => router.settings_get(wire::parse(payload)?),
+        SettingsSetParams::ACTION => router.settings_set(wire::parse(payload)?),
         TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
         TranscriptReadParams::ACTION => router.read(wire::parse(payload)?),
         TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),

@@ -33,7 +33,8 @@ use crate::domain::send_now::{Resume, Scope, SendNow, SendNowRefusal};
 use crate::domain::session::{AutoRun, Caller, Session, Target, Task};
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, FindError, MakeError, QueueError, QueueView, SessionError, TaskRequest, TurnError,
+    AddError, FindError, MakeError, QueueError, QueueView, SessionError, SettingsError,
+    TaskRequest, TurnError,
 };
 use crate::store::{Page, StoreError, TransactError};
 
@@ -543,6 +544,15 @@ pub(super) fn session_error(error: SessionError) -> WireError {
     }
 }
 
+pub(super) fn settings_error(error: SettingsError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SettingsError::Locked(_) => WireError::new(ErrorCode::Forbidden, text),
+        SettingsError::NoUser => WireError::new(ErrorCode::Unauthorized, text),
+        SettingsError::Store(error) => store_broken(&error),
+    }
+}
+
 pub(super) fn find_error(error: FindError) -> WireError {
     match error {
         FindError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
@@ -553,6 +563,7 @@ pub(super) fn find_error(error: FindError) -> WireError {
 pub(super) fn make_error(error: MakeError) -> WireError {
     match error {
         MakeError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
+        MakeError::NoUser => WireError::new(ErrorCode::Unauthorized, "no such user any more"),
         MakeError::UnknownAgent => WireError::validation("agent", "no such agent"),
         MakeError::Store(error) => store_broken(&error),
     }

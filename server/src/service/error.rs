@@ -8,6 +8,7 @@ use crate::domain::lifecycle::Busy;
 use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
+use crate::domain::settings::Locked;
 use crate::domain::transfer::TransferRefusal;
 use crate::domain::turn::{CancelRefusal, NotOpen, ResolveRefusal};
 use crate::store::StoreError;
@@ -94,6 +95,20 @@ impl SessionError {
     }
 }
 
+/// Why settings were not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// See [`Locked`].
+    #[error(transparent)]
+    Locked(#[from] Locked),
+    /// The caller was removed.
+    #[error("no such user any more")]
+    NoUser,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Why something was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -111,6 +126,9 @@ pub enum MakeError {
     /// The task is unknown or foreign.
     #[error("not found")]
     NotFound,
+    /// The caller was removed.
+    #[error("no such user any more")]
+    NoUser,
     /// No agent of that name is configured.
     #[error("unknown agent")]
     UnknownAgent,

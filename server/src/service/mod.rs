@@ -7,14 +7,18 @@ mod error;
 mod lifecycle;
 mod queue;
 mod session;
+mod settings;
 mod task;
 mod turn;
 
 use std::sync::Arc;
 
-pub use error::{AddError, FindError, MakeError, QueueError, SessionError, TurnError};
+pub use error::{
+    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+};
 pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
+pub use settings::SettingsView;
 pub use task::{TaskMade, TaskRequest};
 pub use turn::NewText;
 use usher_shared::id::StoreId;

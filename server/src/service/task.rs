@@ -58,6 +58,9 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(task.id));
                 }
+                if reads.saved_settings(caller.id)?.is_none() {
+                    return Err(MakeError::NoUser);
+                }
                 if !agents.knows(&agent) {
                     return Err(MakeError::UnknownAgent);
                 }

@@ -84,6 +84,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
                 &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
             )
         }
+        Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),
         Change::ArchiveTask(task) => {
             one(conn, sql::TASK_ARCHIVED, &[Param::Int(task.0), Param::Int(1)])
         }
@@ -174,6 +175,7 @@ fn set_queue(
         AutoRun::On => None,
         AutoRun::Off(reason) => Some(reason.as_str()),
     };
+    let operation = conn.operation(session);
     one(
         conn,
         sql::QUEUE_SET,
@@ -183,6 +185,7 @@ fn set_queue(
             int(queue.stored),
             int(queue.next_position.get()),
             Param::opt_text(off),
+            operation,
         ],
     )
 }
@@ -340,7 +343,9 @@ fn insert_message(
             Param::Int(message.created_at.get()),
         ],
     )?;
-    one(conn, sql::SESSION_LAST_SEQ, &[Param::Int(session.0), int(message.seq.get())])
+    let operation = conn.operation(session);
+    let params = [Param::Int(session.0), int(message.seq.get()), operation];
+    one(conn, sql::SESSION_LAST_SEQ, &params)
 }
 
 /// Text of a message that is kept in its own row; the rest goes into parts.

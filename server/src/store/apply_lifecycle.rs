@@ -1,7 +1,7 @@
-//! The statements of changes to whole sessions and tasks.
+//! The statements of changes to whole sessions and tasks, and to what users save.
 
 use usher_shared::counter::Position;
-use usher_shared::id::{EntryId, IncarnationId};
+use usher_shared::id::{EntryId, IncarnationId, UserId};
 
 use super::apply::{int, one};
 use super::conn::{Conn, Param};
@@ -9,6 +9,7 @@ use super::error::StoreError;
 use super::{row, sql};
 use crate::domain::entry::Provenance;
 use crate::domain::session::SessionKey;
+use crate::domain::settings::{SettingsPatch, Switch};
 
 /// Deletes a session with everything that it ever held.
 pub(super) fn purge_session(conn: &mut dyn Conn, session: SessionKey) -> Result<(), StoreError> {
@@ -26,6 +27,18 @@ pub(super) fn set_session(
 ) -> Result<(), StoreError> {
     let (model, mode) = (Param::opt_text(model), Param::opt_text(mode));
     one(conn, sql::SESSION_SET, &[Param::Int(session.0), model, mode, Param::Text(title)])
+}
+
+pub(super) fn save_settings(
+    conn: &mut dyn Conn,
+    user: UserId,
+    patch: &SettingsPatch,
+) -> Result<(), StoreError> {
+    let opt = |value: Option<i64>| value.map_or(Param::Null, Param::Int);
+    let switch = |switch: Option<Switch>| opt(switch.map(|switch| i64::from(switch.is_on())));
+    let cap = opt(patch.max_per_session.map(i64::from));
+    let params = [Param::Id(user.uuid()), cap, switch(patch.merge), switch(patch.auto_merge)];
+    one(conn, sql::SETTINGS_SAVE, &params)
 }
 
 pub(super) fn begin_incarnation(

@@ -1,6 +1,6 @@
-//! What decisions about whole sessions and tasks ask for.
+//! What decisions about whole sessions and tasks, and about users, ask for.
 
-use usher_shared::id::{EntryId, SessionId, TaskId};
+use usher_shared::id::{EntryId, SessionId, TaskId, UserId};
 
 use super::conn::{Lock, Param, query_all, query_one};
 use super::error::StoreError;
@@ -8,6 +8,7 @@ use super::reads::Reads;
 use super::{row, sql};
 use crate::domain::entry::Provenance;
 use crate::domain::session::{SessionKey, Task};
+use crate::domain::settings::SavedSettings;
 
 impl Reads<'_> {
     /// Returns a task, also one that is being deleted. A decision owns it from here on.
@@ -24,6 +25,20 @@ impl Reads<'_> {
     /// Returns the sessions that are to be purged on their own.
     pub fn hidden_sessions(&mut self) -> Result<Vec<SessionId>, StoreError> {
         query_all(self.conn, sql::SESSIONS_HIDDEN, &[], |row| {
+            Ok(SessionId::from_uuid(row.uuid(0)?))
+        })
+    }
+
+    /// Returns what a user saved; None: there is no such user (any more).
+    pub fn saved_settings(&mut self, id: UserId) -> Result<Option<SavedSettings>, StoreError> {
+        query_one(self.conn, sql::SETTINGS_SAVED, &[Param::Id(id.uuid())], |row| {
+            row::saved_settings(row, 0)
+        })
+    }
+
+    /// Returns the names of all sessions of a user.
+    pub fn session_ids_of_user(&mut self, id: UserId) -> Result<Vec<SessionId>, StoreError> {
+        query_all(self.conn, sql::SESSION_IDS_OF_USER, &[Param::Id(id.uuid())], |row| {
             Ok(SessionId::from_uuid(row.uuid(0)?))
         })
     }

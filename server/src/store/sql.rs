@@ -129,7 +129,7 @@ pub(super) const SESSION_INSERT: &str = "INSERT INTO sessions \
 pub(super) const INCARNATION_ATTACH: &str = "UPDATE session_incarnations \
     SET session_key = (SELECT key FROM sessions WHERE id = ?2) WHERE id = ?1";
 pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, queue_stored = ?3, \
-    next_position = ?4, auto_run_off = ?5 WHERE key = ?1";
+    next_position = ?4, auto_run_off = ?5, operation = ?6 WHERE key = ?1";
 
 pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
@@ -198,7 +198,8 @@ pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, e
 pub(super) const MESSAGE_INSERT: &str = "INSERT INTO messages \
     (session_key, incarnation_key, id, seq, turn_id, role, content, content_bytes, status, details, \
      created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-pub(super) const SESSION_LAST_SEQ: &str = "UPDATE sessions SET last_seq = ?2 WHERE key = ?1";
+pub(super) const SESSION_LAST_SEQ: &str =
+    "UPDATE sessions SET last_seq = ?2, operation = ?3 WHERE key = ?1";
 pub(super) const MESSAGE_BY_ID: &str =
     concat!("SELECT ", message_columns!(), "WHERE m.session_key = ?1 AND m.id = ?2");
 pub(super) const MESSAGE_PROMPT_OF_TURN: &str = concat!(
@@ -246,6 +247,12 @@ pub(super) const MESSAGES_SETTLE: &str =
     "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
 pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";
 
+// What only SQLite needs: commits that are found again.
+pub(super) const SESSION_OPERATION: &str = "SELECT operation FROM sessions WHERE key = ?1";
+/// A write that means nothing. A value that is there already would not be written.
+pub(super) const TOUCH: &str = "INSERT INTO meta (name, value) VALUES ('lost_commit', ?1) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
 // What only PostgreSQL needs: rows that decisions own, and commits that are found again.
 pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";
 pub(super) const SERVER_FACTS: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT), \
@@ -258,6 +265,16 @@ pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
     JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
 pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
 pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";
+/// Of a user who is there.
+pub(super) const SETTINGS_SAVED: &str = "SELECT COALESCE(max_per_session, -1), \
+    COALESCE(merge_enabled, -1), COALESCE(auto_merge_enabled, -1) \
+    FROM users WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
+    max_per_session = COALESCE(CAST(?2 AS BIGINT), max_per_session), \
+    merge_enabled = COALESCE(CAST(?3 AS BIGINT), merge_enabled), \
+    auto_merge_enabled = COALESCE(CAST(?4 AS BIGINT), auto_merge_enabled) WHERE id = ?1";
+pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
+    JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
 pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
 pub(super) const TASK_HIDE: &str =
     "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";

@@ -8,6 +8,7 @@ pub mod frame;
 pub mod hello;
 pub mod queue;
 pub mod session;
+pub mod settings;
 pub mod task;
 pub mod transcript;
 pub mod turn;
