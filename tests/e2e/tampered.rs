@@ -97,6 +97,35 @@ async fn c012_an_admission_that_fails_half_way_leaves_neither_entry_nor_receipt(
 }
 
 #[tokio::test]
+async fn a_row_that_makes_no_sense_is_a_fault_of_the_server_and_spoils_nothing_else() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    scene.admit_all(&["a", "b"]).await;
+    let other = Chat::parked(&mut scene.client).await;
+    scene.client.admit(&other, "k", "fine").await;
+    let database = open(scene.server.launch());
+    database
+        .execute("UPDATE queue_entries SET sender_kind = 'ghost' WHERE content = 'b'", [])
+        .unwrap();
+    for (action, fields) in
+        [("message.queue.get", json!({})), ("message.queue.send_now", json!({"scope": "all"}))]
+    {
+        let refusal = scene.ask(action, fields).await.unwrap_err();
+        assert_eq!((refusal.code.as_str(), refusal.details), ("internal", json!({})), "{action}");
+    }
+    assert_eq!(contents(&scene.client.entries(&other).await), ["fine"]);
+    scene.client.subscribe(&other).await;
+    scene.client.set_auto_run(&other, true).await;
+    scene.client.until_settled(&other).await;
+    database
+        .execute("UPDATE queue_entries SET sender_kind = 'user' WHERE content = 'b'", [])
+        .unwrap();
+    assert_eq!(scene.waiting().await, ["a", "b"]);
+    scene.run_all().await;
+    assert_eq!(scene.prompts().await, ["a", "b"]);
+}
+
+#[tokio::test]
 async fn c034_entries_of_one_millisecond_are_listed_and_run_in_their_order() {
     let mut scene = Scene::new().await;
     scene.park().await;
