@@ -79,6 +79,21 @@ async fn c085_a_frame_over_the_limit_closes_only_its_own_link() {
 }
 
 #[tokio::test]
+async fn a_client_that_writes_before_it_reads_is_not_waited_for() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
+    client.subscribe(&chat).await;
+    // Each one is answered with a status of everything that waits; nobody reads it meanwhile.
+    let prompt = "x".repeat(262_144);
+    for number in 0..8 {
+        client.admit(&chat, &format!("k{number}"), &prompt).await;
+    }
+    assert_eq!(client.queue(&chat).await["count"], 8);
+}
+
+#[tokio::test]
 async fn unknown_actions_and_wrong_payloads_are_named() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
@@ -164,7 +179,7 @@ async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
 async fn a_link_that_answers_no_ping_is_dropped_and_others_stay() {
     use tokio::io::AsyncReadExt;
 
-    let server = Launch::new().config("heartbeat = \"100ms\"\n").start();
+    let server = Launch::new().config("heartbeat = \"1s\"\n").start();
     let mut client = Client::connect(&server).await;
     let silent = Client::dial(&server).await.unwrap();
     let mut silent = silent.into_stream();

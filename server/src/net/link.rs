@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -23,6 +22,7 @@ use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
 
 use super::actions::{self, Context, Done, Watch, error_frame};
+use super::duplex::{Duplex, Frame};
 use super::frames;
 use super::gate::Gate;
 use super::hub::Missed;
@@ -53,7 +53,7 @@ pub(super) async fn serve<S>(
     let _counted = server.links.count();
     let mut link = Link {
         silence_max: server.silence_max(),
-        socket,
+        socket: Duplex::new(socket),
         heard: Instant::now(),
         bad_frames: 0,
         asked: None,
@@ -78,7 +78,7 @@ enum Ended {
 }
 
 struct Link<S> {
-    socket: WebSocketStream<Gate<S>>,
+    socket: Duplex<Gate<S>>,
     server: Arc<Server>,
     silence_max: Duration,
     heard: Instant,
@@ -91,7 +91,7 @@ struct Link<S> {
 
 /// What happens next on a link.
 enum Next {
-    Received(Option<Result<Message, SocketError>>),
+    Received(Option<Frame>),
     Done(Result<Done, CommitUnknown>),
     Woken,
     Beat,
@@ -134,10 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     }
 
     /// Sorts what the socket gave; frames that are no text are bad ones.
-    async fn sort(
-        &mut self,
-        received: Option<Result<Message, SocketError>>,
-    ) -> Result<Received, Ended> {
+    async fn sort(&mut self, received: Option<Frame>) -> Result<Received, Ended> {
         self.heard = Instant::now();
         match received {
             None | Some(Ok(Message::Close(_))) => Err(Ended::ByPeer),
@@ -299,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
 
     async fn take(
         &mut self,
-        received: Option<Result<Message, SocketError>>,
+        received: Option<Frame>,
         context: &Context,
         lanes: &mut Lanes,
     ) -> Result<(), Ended> {
@@ -427,7 +424,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             Ended::WithCode(code, reason) => {
                 let frame = CloseFrame { code, reason: reason.into() };
                 let closing = async {
-                    self.socket.close(Some(frame)).await.ok()?;
+                    self.socket.close(frame).await.ok()?;
                     // Wait for the peer's close, so that the code is not lost to a reset.
                     while let Some(Ok(_)) = self.socket.next().await {}
                     Some(())

@@ -7,6 +7,7 @@ mod access;
 mod actions;
 mod actions_lifecycle;
 mod actions_settings;
+mod duplex;
 mod frames;
 mod gate;
 pub mod hub;
