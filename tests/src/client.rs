@@ -224,6 +224,26 @@ impl Client {
         notification.await.expect("the link is open")
     }
 
+    /// Waits until a notification is there; none is dropped.
+    ///
+    /// # Errors
+    /// The link ended before.
+    pub async fn until_notified(&mut self) -> Result<(), Closed> {
+        while self.notifications.is_empty() {
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the notifications that have arrived: action and payload.
+    pub fn take_notifications(&mut self) -> Vec<(String, Value)> {
+        let taken = self.notifications.drain(..).map(|mut frame| {
+            let payload = frame["payload"].take();
+            (frame["action"].as_str().unwrap_or_default().to_owned(), payload)
+        });
+        taken.collect()
+    }
+
     /// Forgets the notifications that have arrived.
     pub fn forget_notifications(&mut self) {
         self.notifications.clear();

@@ -252,7 +252,7 @@ pub fn cancel(
     } else {
         changes.push(Change::SetTurn(OpenTurn { stop: Stop::Asked, ..turn }));
     }
-    if parks {
+    if goes_back || queue != session.queue {
         changes.push(Change::SetQueue(session.key, queue.changed()));
         events.push((session.id, Event::QueueChanged));
     }

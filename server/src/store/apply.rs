@@ -179,6 +179,7 @@ fn set_queue(
         AutoRun::On => None,
         AutoRun::Off(reason) => Some(reason.as_str()),
     };
+    let operation = conn.operation(session);
     one(
         conn,
         sql::QUEUE_SET,
@@ -188,6 +189,7 @@ fn set_queue(
             int(queue.stored),
             int(queue.next_position.get()),
             Param::opt_text(off),
+            operation,
         ],
     )
 }
@@ -345,7 +347,9 @@ fn insert_message(
             Param::Int(message.created_at.get()),
         ],
     )?;
-    one(conn, sql::SESSION_LAST_SEQ, &[Param::Int(session.0), int(message.seq.get())])
+    let operation = conn.operation(session);
+    let params = [Param::Int(session.0), int(message.seq.get()), operation];
+    one(conn, sql::SESSION_LAST_SEQ, &params)
 }
 
 /// Text of a message that is kept in its own row; the rest goes into parts.

@@ -5,6 +5,7 @@ use usher_shared::id::{SessionId, TaskId};
 use uuid::Uuid;
 
 use super::error::StoreError;
+use crate::domain::session::SessionKey;
 
 /// A value bound to a placeholder (`?1`, `?2`, …).
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,11 @@ pub(super) trait Conn {
     fn lock(&mut self, rows: Lock) -> Result<(), StoreError>;
     /// Runs a statement; returns how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+    /// Returns what this transaction leaves in the row of a session that it changes, by which it can
+    /// be found again if its commit gives no answer; NULL where the database knows by itself.
+    fn operation(&mut self, _session: SessionKey) -> Param<'static> {
+        Param::Null
+    }
     /// Runs a statement that must change exactly one row: the one that the decision was shown. A
     /// connection may send several of these at once and notice a misfit later, but before the
     /// commit.

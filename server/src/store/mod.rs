@@ -19,6 +19,7 @@ mod migrate;
 mod postgres;
 mod reads;
 mod reads_lifecycle;
+mod recover;
 mod row;
 mod sql;
 mod sqlite;

@@ -145,7 +145,7 @@ pub(super) const SESSION_INSERT: &str = "INSERT INTO sessions \
 pub(super) const INCARNATION_ATTACH: &str = "UPDATE session_incarnations \
     SET session_key = (SELECT key FROM sessions WHERE id = ?2) WHERE id = ?1";
 pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, queue_stored = ?3, \
-    next_position = ?4, auto_run_off = ?5 WHERE key = ?1";
+    next_position = ?4, auto_run_off = ?5, operation = ?6 WHERE key = ?1";
 
 pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
@@ -214,7 +214,8 @@ pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, e
 pub(super) const MESSAGE_INSERT: &str = "INSERT INTO messages \
     (session_key, incarnation_key, id, seq, turn_id, role, content, content_bytes, status, details, \
      created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-pub(super) const SESSION_LAST_SEQ: &str = "UPDATE sessions SET last_seq = ?2 WHERE key = ?1";
+pub(super) const SESSION_LAST_SEQ: &str =
+    "UPDATE sessions SET last_seq = ?2, operation = ?3 WHERE key = ?1";
 pub(super) const MESSAGE_BY_ID: &str =
     concat!("SELECT ", message_columns!(), "WHERE m.session_key = ?1 AND m.id = ?2");
 pub(super) const MESSAGE_PROMPT_OF_TURN: &str = concat!(
@@ -261,6 +262,12 @@ pub(super) const MESSAGE_TURN: &str = "UPDATE messages SET turn_id = ?2 WHERE id
 pub(super) const MESSAGES_SETTLE: &str =
     "UPDATE messages SET status = ?2 WHERE turn_id = ?1 AND status = 'streaming'";
 pub(super) const MESSAGE_DETAILS: &str = "UPDATE messages SET details = ?2 WHERE id = ?1";
+
+// What only SQLite needs: commits that are found again.
+pub(super) const SESSION_OPERATION: &str = "SELECT operation FROM sessions WHERE key = ?1";
+/// A write that means nothing. A value that is there already would not be written.
+pub(super) const TOUCH: &str = "INSERT INTO meta (name, value) VALUES ('lost_commit', ?1) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
 // What only PostgreSQL needs: rows that decisions own, and commits that are found again.
 pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8319104478125777000)";

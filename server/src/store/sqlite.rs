@@ -16,6 +16,8 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::conn::{Conn, Lock, OnRow, Param, Row};
 use super::error::StoreError;
 use super::migrate::{self, Dialect};
+use super::recover::Trail;
+use crate::domain::session::SessionKey;
 
 /// Older versions can lose a commit when a checkpoint races with a write (the "WAL reset" bug).
 const OLDEST_SAFE_VERSION: i32 = 3_051_003;
@@ -85,6 +87,8 @@ pub(super) fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
 pub(super) struct Sqlite {
     pub(super) conn: Connection,
     wal_pages: Arc<AtomicU32>,
+    /// Of the writer's transaction.
+    pub(super) trail: Trail,
 }
 
 impl Sqlite {
@@ -103,7 +107,7 @@ impl Sqlite {
         }
         conn.pragma_update(None, "temp_store", "MEMORY").map_err(store_error)?;
         conn.pragma_update(None, "foreign_keys", "ON").map_err(store_error)?;
-        Ok(Self { conn, wal_pages: Arc::default() })
+        Ok(Self { conn, wal_pages: Arc::default(), trail: Trail::default() })
     }
 
     /// Returns how many pages the write-ahead log had after the newest commit.
@@ -162,6 +166,10 @@ impl ToSql for Param<'_> {
 impl Conn for Sqlite {
     fn lock(&mut self, _: Lock) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn operation(&mut self, session: SessionKey) -> Param<'static> {
+        self.trail.mark(session)
     }
 
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {

@@ -5,6 +5,7 @@
 //! connection waits for exactly one sync per admission, and many share it.
 
 use std::fs::File;
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +15,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{error, info, warn};
 use usher_shared::id::SessionId;
 
-use super::apply;
 use super::error::{StoreError, TransactError};
 use super::handle::{EventSink, add_first_user};
 use super::log_watch::{LogCare, LogWatch};
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, Sync};
+use super::{apply, recover};
 use crate::domain::{Decision, Event};
 use crate::stop;
 
@@ -187,7 +188,7 @@ trait Job: Send {
 }
 
 /// What became of a group's commit.
-enum Commit {
+pub(super) enum Commit {
     Durable,
     NotStored(fn() -> StoreError),
     Unknown(String),
@@ -223,6 +224,7 @@ where
                     error!(%error, "a decision does not fit its rows");
                     writer.run("ROLLBACK TO job")?;
                     writer.run("RELEASE job")?;
+                    writer.trail.forget_job();
                     self.result = Some(Err(error.into()));
                 }
                 Err(error) => return Err(error),
@@ -253,7 +255,9 @@ fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreErro
     }
     writer.run("SAVEPOINT job")?;
     decision.changes.iter().try_for_each(|change| apply::apply(writer, change))?;
-    writer.run("RELEASE job")
+    writer.run("RELEASE job")?;
+    writer.trail.keep_job();
+    Ok(())
 }
 
 fn write_loop(
@@ -267,7 +271,20 @@ fn write_loop(
     let mut log = LogWatch::new();
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         let mut events = Vec::new();
-        let commit = commit_group(&mut writer, &mut batch, &mut events);
+        let mut commit = commit_group(&mut writer, &mut batch, &mut events);
+        if let Commit::Unknown(why) = &commit {
+            error!(%why, "commit failed; reopening the database");
+            match reopen() {
+                Ok(fresh) => {
+                    let failed = mem::replace(&mut writer, fresh);
+                    let trail = failed.trail.clone();
+                    // Its locks end with it.
+                    drop(failed);
+                    commit = recover::settle(&writer, &trail, why.clone());
+                }
+                Err(error) => error!(%error, "the database cannot be reopened yet"),
+            }
+        }
         if matches!(commit, Commit::Durable) {
             stop::point("after_commit");
             for (session, event) in events {
@@ -276,13 +293,6 @@ fn write_loop(
         }
         for job in batch.drain(..) {
             job.answer(&commit);
-        }
-        if let Commit::Unknown(why) = commit {
-            error!(%why, "commit failed; reopening the database");
-            match reopen() {
-                Ok(fresh) => writer = fresh,
-                Err(error) => error!(%error, "the database cannot be reopened yet"),
-            }
         }
         match log.after_commit(writer.wal_pages()) {
             LogCare::Nothing => {}
@@ -301,6 +311,7 @@ fn commit_group(
 ) -> Commit {
     let run = (|| {
         writer.run("BEGIN IMMEDIATE")?;
+        writer.trail.begin();
         batch.iter_mut().try_for_each(|job| job.run(writer, events))
     })();
     if let Err(error) = run {

@@ -1,0 +1,101 @@
+//! Random sequences of requests from several links, on the real server, against a plain
+//! reference of the queue's rules (`reference/`). After every step everything that the server
+//! shows is compared, and every answer was.
+//!
+//! A failure prints the seed of its sequence and the smallest sequence that still fails;
+//! `USHER_TEST_SEED=<seed>` runs that sequence alone.
+
+mod names;
+mod operation;
+mod reference;
+mod run;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use usher_tests::random::Random;
+use usher_tests::server::{Launch, Server};
+
+use crate::operation::Step;
+use crate::run::{FAILED, Links};
+
+/// Sequences of one run.
+const SEQUENCES: usize = 2_000;
+/// Sequences that run at once.
+const WORKERS: usize = 8;
+/// How long a failed sequence is made smaller.
+const SHRINKING_MAX: Duration = Duration::from_secs(120);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_sequences_do_what_the_reference_does() {
+    let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION").env("RUST_LOG", "info");
+    let server = launch.start();
+    check(&server, SEQUENCES).await;
+}
+
+async fn check(server: &Server, sequences: usize) {
+    let replayed = std::env::var("USHER_TEST_SEED").is_ok();
+    let (mut random, seed) = Random::from_environment();
+    let seeds: Vec<u64> = match replayed {
+        true => vec![seed],
+        false => (0..sequences).map(|_| random.below(u64::MAX)).collect(),
+    };
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(None);
+    let worker = async || {
+        let mut links = Links::connect(server).await;
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed))
+            && !FAILED.load(Ordering::Relaxed)
+        {
+            let mut tree = tree(*seed);
+            if let Err(error) = links.run(&tree.current()).await
+                && !FAILED.swap(true, Ordering::Relaxed)
+            {
+                let smallest = shrink(server, &mut tree, error).await;
+                *failed.lock().expect("nobody panics while holding it") = Some((*seed, smallest));
+            }
+        }
+    };
+    futures_util::future::join_all((0..WORKERS).map(|_| worker())).await;
+    let failed = failed.into_inner().expect("nobody panics while holding it");
+    if let Some((seed, (steps, error))) = failed {
+        let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
+        panic!("USHER_TEST_SEED={seed}\n{error}\nsequence:\n  {}", steps.join("\n  "));
+    }
+}
+
+type Tree = Box<dyn ValueTree<Value = Vec<Step>>>;
+
+/// Draws the sequence of a seed.
+fn tree(seed: u64) -> Tree {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, random);
+    Box::new(operation::sequence().new_tree(&mut runner).expect("nothing is filtered"))
+}
+
+/// Returns the smallest sequence that was found to fail, and how it does.
+async fn shrink(server: &Server, tree: &mut Tree, error: String) -> (Vec<Step>, String) {
+    let began = Instant::now();
+    let mut smallest = (tree.current(), error);
+    while began.elapsed() < SHRINKING_MAX && tree.simplify() {
+        loop {
+            // Links of its own: a failed sequence leaves a mess behind.
+            let steps = tree.current();
+            if let Err(error) = Links::connect(server).await.run(&steps).await {
+                smallest = (steps, error);
+                break;
+            }
+            if began.elapsed() > SHRINKING_MAX || !tree.complicate() {
+                return smallest;
+            }
+        }
+    }
+    smallest
+}

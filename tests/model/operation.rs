@@ -1,0 +1,231 @@
+//! Random requests. They are numbers that the state at their time gives a meaning to, so that
+//! what is left of a shrunk sequence still makes sense.
+
+use std::fmt;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::Union;
+
+use crate::reference::{Ask, Call, Model, Prompt, Session};
+
+/// Sessions of a sequence.
+pub(crate) const SESSIONS: usize = 3;
+/// Steps of a sequence.
+pub(crate) const STEPS: std::ops::RangeInclusive<usize> = 1..=40;
+
+/// The number of a thing that does not exist.
+const NOTHING: u32 = 0;
+
+/// What happens in one step; when it is over, everything waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// One request.
+    One(Link, Operation),
+    /// Two on one link, the second without waiting for the answer of the first: it meets a turn
+    /// that is only just reserved.
+    Pipelined(Link, Operation, Operation),
+    /// Two at once, each on a link of its own.
+    Race(Operation, Operation),
+}
+
+/// Which of two links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    First,
+    Second,
+}
+
+/// One request.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    session: usize,
+    kind: Kind,
+    pick: Index,
+    choice: u8,
+    prompt: &'static str,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Add,
+    AddUnidentified,
+    Replay,
+    Remove,
+    Clear,
+    Restore,
+    Drain,
+    AutoRunOn,
+    AutoRunOff,
+    Cancel,
+    Resolve,
+    Respond,
+}
+
+/// The operations in play, and how often each is drawn.
+const IN_PLAY: &[(u32, Kind)] = &[
+    (30, Kind::Add),
+    (4, Kind::AddUnidentified),
+    (8, Kind::Replay),
+    (10, Kind::Remove),
+    (4, Kind::Clear),
+    (10, Kind::Restore),
+    (8, Kind::Drain),
+    (8, Kind::AutoRunOn),
+    (8, Kind::AutoRunOff),
+    (8, Kind::Cancel),
+    (6, Kind::Resolve),
+    (12, Kind::Respond),
+];
+
+/// The prompts: what waits for an answer, what ends by itself, what ends badly.
+const PROMPTS: &[&str] = &[
+    "/demo ask",
+    "/demo hang",
+    "a",
+    "/demo ask; say b",
+    "c\n\n/demo say d",
+    "/demo fail no luck",
+    "/demo refuse",
+    "/demo",
+    " ",
+    "",
+];
+
+/// Draws a sequence.
+pub(crate) fn sequence() -> impl Strategy<Value = Vec<Step>> {
+    let link = || prop_oneof![Just(Link::First), Just(Link::Second)];
+    let one = (link(), 0..SESSIONS, operation())
+        .prop_map(|(link, session, operation)| Step::One(link, operation.of(session)));
+    let pipelined = (link(), 0..SESSIONS, operation(), operation()).prop_map(
+        |(link, session, first, second)| {
+            Step::Pipelined(link, first.of(session), second.of(session))
+        },
+    );
+    let race = (0..SESSIONS, operation(), operation())
+        .prop_map(|(session, first, second)| Step::Race(first.of(session), second.of(session)));
+    let step = prop_oneof![8 => one, 1 => pipelined, 1 => race];
+    prop::collection::vec(step, STEPS)
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let kinds = IN_PLAY.iter().map(|(weight, kind)| (*weight, Just(*kind)));
+    let kind = Union::new_weighted(kinds.collect());
+    (kind, any::<Index>(), any::<u8>(), 0..PROMPTS.len()).prop_map(
+        |(kind, pick, choice, prompt)| Operation {
+            session: 0,
+            kind,
+            pick,
+            choice,
+            prompt: PROMPTS[prompt],
+        },
+    )
+}
+
+impl Operation {
+    fn of(self, session: usize) -> Self {
+        Self { session, ..self }
+    }
+
+    /// Returns whether a choice with these odds, in 256, falls on the unusual side.
+    fn unusual(&self, odds: u8) -> bool {
+        self.choice < odds
+    }
+
+    /// Returns one of these, or something that is in no list.
+    fn one_of(&self, known: impl IntoIterator<Item = u32>) -> u32 {
+        let known: Vec<u32> = known.into_iter().collect();
+        if known.is_empty() || self.unusual(16) {
+            return NOTHING;
+        }
+        *self.pick.get(&known)
+    }
+
+    /// Gives the numbers a meaning in this state.
+    pub(crate) fn call(&self, number: u32, model: &Model) -> Call {
+        let session = &model.sessions[self.session];
+        let ask = match self.kind {
+            Kind::Add => self.add(Some(format!("k{}", session.admission_ids.len()))),
+            Kind::AddUnidentified => self.add(None),
+            Kind::Replay => match session.admission_ids.len() {
+                0 => self.add(Some("k0".to_owned())),
+                known => self.replay(session, self.pick.index(known)),
+            },
+            Kind::Remove if self.unusual(48) => {
+                // Gone, reserved, or of another session.
+                let all = model.sessions.iter().flat_map(|session| &session.entries);
+                Ask::Remove { entry: self.one_of(all.map(|entry| entry.id)) }
+            }
+            Kind::Remove => {
+                Ask::Remove { entry: self.one_of(session.waiting().map(|entry| entry.id)) }
+            }
+            Kind::Clear => Ask::Clear { expected_revision: self.revision(session) },
+            Kind::Restore if self.unusual(48) => {
+                let all = model.sessions.iter().flat_map(|session| &session.undos);
+                Ask::Restore { undo: self.one_of(all.copied()) }
+            }
+            Kind::Restore => Ask::Restore { undo: self.one_of(session.undos.iter().copied()) },
+            Kind::Drain => Ask::Drain,
+            Kind::AutoRunOn => Ask::AutoRun { on: true },
+            Kind::AutoRunOff => Ask::AutoRun { on: false },
+            Kind::Cancel => Ask::Cancel {
+                expected_turn: match self.choice % 4 {
+                    0 => Some(self.one_of(session.ended.iter().copied().chain(session.turn()))),
+                    1 => session.turn(),
+                    _ => None,
+                },
+            },
+            Kind::Resolve => Ask::Resolve {
+                turn: self.one_of(session.ended.iter().copied()),
+                resend: self.choice.is_multiple_of(2),
+            },
+            Kind::Respond => Ask::Respond {
+                question: match session.question() {
+                    Some(open) if !self.unusual(32) => open,
+                    _ => self.one_of(session.questions.iter().copied()),
+                },
+                option: ["once", "always", "no", "maybe"][usize::from(self.choice % 4)],
+            },
+        };
+        Call { number, session: self.session, identity: session.identity(), ask }
+    }
+
+    fn add(&self, admission_id: Option<String>) -> Ask {
+        let prompt = Prompt {
+            content: self.prompt.to_owned(),
+            model: self.unusual(16).then(|| "other".to_owned()),
+            plan_mode: self.unusual(24),
+        };
+        Ask::Add { admission_id, prompt }
+    }
+
+    /// The same again, or another prompt under a known ID.
+    fn replay(&self, session: &Session, known: usize) -> Ask {
+        let (admission_id, prompt) = session.admission_ids[known].clone();
+        match self.unusual(64) {
+            true => self.add(Some(admission_id)),
+            false => Ask::Add { admission_id: Some(admission_id), prompt },
+        }
+    }
+
+    /// The revision that a caller names: none, the right one, an old one.
+    fn revision(&self, session: &Session) -> Option<u64> {
+        match self.choice % 4 {
+            0 => Some(session.revision.saturating_sub(1)),
+            1 => Some(session.revision),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { session, kind, pick, choice, prompt } = self;
+        write!(f, "{kind:?} session {session}, choice {choice}, pick {}", pick.index(10))?;
+        match kind {
+            Kind::Add | Kind::AddUnidentified | Kind::Replay => write!(f, ", {prompt:?}"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A session of the reference.
+
+use serde_json::{Value, json};
+
+use super::turn::Turn;
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the queue, visible.
+    Waiting,
+    /// Stored, and hidden: a turn has it.
+    Reserved,
+    /// Taken out by the remove or clear of this undo.
+    Removed(u32),
+}
+
+/// A prompt in the queue. It keeps its slot in the list until a turn has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) id: u32,
+    pub(crate) place: Place,
+    pub(crate) content: String,
+    pub(crate) model: Option<String>,
+    pub(crate) plan_mode: bool,
+    pub(crate) admission_ids: Vec<String>,
+    pub(crate) target_revision: u64,
+}
+
+/// The proof of an admission: what was sent, and what was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Receipt {
+    pub(super) admission_id: String,
+    pub(super) sent: super::Prompt,
+    pub(super) answer: Value,
+}
+
+/// A line of the transcript.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) life: u32,
+    pub(super) turn: u32,
+    pub(super) role: &'static str,
+    pub(super) content: String,
+    pub(super) status: &'static str,
+    pub(super) admission_ids: Vec<String>,
+    pub(super) notice: Option<&'static str>,
+    pub(super) resolution: Option<&'static str>,
+}
+
+/// A conversation with its queue.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Session {
+    pub(crate) name: usize,
+    pub(crate) task: usize,
+    pub(crate) life: u32,
+    /// Grows by one with every durable change of the queue.
+    pub(crate) revision: u64,
+    pub(crate) entries: Vec<Entry>,
+    /// None while ON; else why it is OFF.
+    pub(super) off: Option<&'static str>,
+    pub(super) turn: Option<Turn>,
+    pub(super) receipts: Vec<Receipt>,
+    pub(super) transcript: Vec<Message>,
+    /// Every `turn.started` and `turn.ended` since the last look.
+    pub(crate) told: Vec<(&'static str, Value)>,
+    /// Every identified admission that was asked for, accepted or not.
+    pub(crate) admission_ids: Vec<(String, super::Prompt)>,
+    /// Undos that were given out, used ones too.
+    pub(crate) undos: Vec<u32>,
+    /// Undos that can still be used.
+    pub(super) undoable: Vec<u32>,
+    /// Turns that began.
+    pub(super) begun: u32,
+    /// Turns that ended.
+    pub(crate) ended: Vec<u32>,
+    /// Questions that were asked.
+    pub(crate) questions: Vec<u32>,
+}
+
+impl Session {
+    pub(super) fn new(name: usize, task: usize) -> Self {
+        Self {
+            name,
+            task,
+            life: 0,
+            revision: 0,
+            entries: Vec::new(),
+            off: None,
+            turn: None,
+            receipts: Vec::new(),
+            transcript: Vec::new(),
+            told: Vec::new(),
+            admission_ids: Vec::new(),
+            undos: Vec::new(),
+            undoable: Vec::new(),
+            begun: 0,
+            ended: Vec::new(),
+            questions: Vec::new(),
+        }
+    }
+
+    /// Returns the entries that are shown, in order.
+    pub(crate) fn waiting(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.place == Place::Waiting)
+    }
+
+    /// Returns the open turn.
+    pub(crate) fn turn(&self) -> Option<u32> {
+        self.turn.as_ref().map(|turn| turn.id)
+    }
+
+    /// Returns the open question.
+    pub(crate) fn question(&self) -> Option<u32> {
+        self.turn.as_ref().and_then(|turn| turn.question)
+    }
+
+    /// Returns how many entries are stored, reserved ones included.
+    pub(super) fn count(&self) -> u64 {
+        let stored = |entry: &&Entry| !matches!(entry.place, Place::Removed(_));
+        self.entries.iter().filter(stored).count() as u64
+    }
+
+    pub(super) fn switch_off(&mut self, reason: &'static str) {
+        if self.off.is_none() {
+            self.off = Some(reason);
+        }
+    }
+
+    /// Returns what a session is named by in requests and answers.
+    pub(crate) fn identity(&self) -> Value {
+        json!({
+            "task_id": self.task_name(),
+            "session_id": self.session_name(),
+            "session_incarnation_id": self.life_name(self.life),
+        })
+    }
+
+    pub(crate) fn task_name(&self) -> String {
+        format!("$task:{}", self.task)
+    }
+
+    pub(crate) fn session_name(&self) -> String {
+        format!("$session:{}", self.name)
+    }
+
+    pub(crate) fn life_name(&self, life: u32) -> String {
+        format!("$incarnation:{}.{life}", self.name)
+    }
+}

@@ -1,0 +1,140 @@
+//! What a session of the reference looks like from outside.
+
+use serde_json::{Value, json};
+
+use super::session::{Entry, Message, Session};
+use super::turn::{Stage, turn_name};
+use crate::names::{NUMBER, TIME};
+
+/// The three looks at one session: its queue, itself, its transcript.
+pub(crate) type Look = [Value; 3];
+
+impl Session {
+    /// Returns what a look at the session gives.
+    pub(crate) fn look(&self, cap: u64) -> Look {
+        [self.queue(cap), self.shown(), self.page()]
+    }
+
+    fn queue(&self, cap: u64) -> Value {
+        json!({
+            "task_id": self.task_name(),
+            "session_id": self.session_name(),
+            "session_incarnation_id": self.life_name(self.life),
+            "queue_revision": self.revision,
+            "event_seq": NUMBER,
+            "entries": self.waiting().map(|entry| self.entry(entry)).collect::<Value>(),
+            "count": self.count(),
+            "max": cap,
+            "auto_run": self.off.is_none(),
+            "auto_run_reason": self.off,
+            "blocked": null,
+            "merge_enabled": true,
+            "auto_merge_enabled": false,
+        })
+    }
+
+    /// Returns an entry as it is shown.
+    pub(super) fn entry(&self, entry: &Entry) -> Value {
+        json!({
+            "id": entry_name(entry.id),
+            "task_id": self.task_name(),
+            "session_id": self.session_name(),
+            "position": NUMBER,
+            "content": entry.content,
+            "model": entry.model,
+            "plan_mode": entry.plan_mode,
+            "attachments": [],
+            "metadata": {
+                "queue_admission_ids": entry.admission_ids,
+                "queue_admission_ids_past": [],
+                "entity_references": [],
+                "context_files": [],
+                "plan_comment_refs": [],
+            },
+            "queued_at": TIME,
+            "queued_by": {"kind": "user", "id": "$user", "name": "$user-name"},
+            "target_revision": entry.target_revision,
+            "editing": null,
+            "content_truncated": false,
+        })
+    }
+
+    fn shown(&self) -> Value {
+        let turn = self.turn.as_ref();
+        let state = match turn {
+            None => "idle",
+            Some(turn) if turn.stopping => "cancelling",
+            Some(turn) if turn.stage != Stage::Running => "starting",
+            Some(turn) if turn.question.is_some() => "awaiting_permission",
+            Some(_) => "running",
+        };
+        let permission = turn.and_then(|turn| {
+            let question = turn.question?;
+            Some(json!({
+                "request_id": question_name(question),
+                "turn_id": turn_name(turn.id),
+                "title": "run a command",
+                "tool": "demo",
+                "options": [
+                    {"option_id": "once", "name": "Allow once", "kind": "allow_once"},
+                    {"option_id": "always", "name": "Always allow", "kind": "allow_always"},
+                    {"option_id": "no", "name": "Reject", "kind": "reject_once"},
+                ],
+            }))
+        });
+        json!({"session": {
+            "id": self.session_name(),
+            "task_id": self.task_name(),
+            "incarnation_id": self.life_name(self.life),
+            "agent": "demo",
+            "model": null,
+            "mode": null,
+            "state": state,
+            "turn": turn.map(|turn| json!({"id": turn_name(turn.id), "started_at": TIME})),
+            "permission": permission,
+            "title": "a task",
+            "created_at": TIME,
+            "last_seq": self.transcript.len(),
+        }})
+    }
+
+    fn page(&self) -> Value {
+        let message = |(index, message): (usize, &Message)| {
+            json!({
+                "id": format!("$message:{}.{index}", self.name),
+                "session_id": self.session_name(),
+                "session_incarnation_id": self.life_name(message.life),
+                "seq": index + 1,
+                "turn_id": turn_name(message.turn),
+                "role": message.role,
+                "content": message.content,
+                "content_truncated": false,
+                "status": message.status,
+                "metadata": {
+                    "queue_admission_ids": message.admission_ids,
+                    "queue_admission_ids_past": [],
+                    "attachments": [],
+                    "notice": message.notice,
+                    "resolution": message.resolution,
+                    "tool": null,
+                    "sender": if message.role == "user" { json!("$user-name") } else { Value::Null },
+                },
+                "created_at": TIME,
+            })
+        };
+        let messages: Value = self.transcript.iter().enumerate().map(message).collect();
+        json!({"messages": messages, "has_more": false})
+    }
+}
+
+pub(crate) fn entry_name(id: u32) -> String {
+    format!("$entry:{id}")
+}
+
+pub(crate) fn question_name(id: u32) -> String {
+    format!("$permission:{id}")
+}
+
+pub(crate) fn undo_name(id: u32) -> String {
+    format!("$undo:{id}")
+}

@@ -1,0 +1,347 @@
+//! One sequence on a real server: every step is sent, and what the server answers and shows has
+//! to be what the reference allows.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use usher_tests::client::{Answer, Client, Closed, Refusal, merge};
+use usher_tests::server::Server;
+
+use crate::names::Names;
+use crate::operation::{Link, Operation, SESSIONS, Step};
+use crate::reference::{Call, Look, Model};
+
+/// Which task each session is in.
+const TASKS_OF_SESSIONS: [usize; SESSIONS] = [0, 0, 1];
+/// How long a sequence may wait for what may never come: less than an idle link may be silent.
+const PATIENCE_OF_RUNNING: Duration = Duration::from_secs(20);
+/// How long a sequence that is being shrunk may wait for what may never come.
+const PATIENCE_OF_SHRINKING: Duration = Duration::from_secs(3);
+
+/// Whether a sequence failed already: the others are in vain then.
+pub(crate) static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Three links to one server.
+pub(crate) struct Links {
+    first: Client,
+    second: Client,
+    watch: Client,
+    user: Value,
+}
+
+/// What the reference says may be true after a step, and what things are called then.
+type World = (Model, Names);
+
+impl Links {
+    /// Connects.
+    pub(crate) async fn connect(server: &Server) -> Self {
+        let first = Client::connect(server).await;
+        let second = Client::connect(server).await;
+        let mut watch = Client::dial(server).await.expect("the server accepts a link");
+        let user = watch.hello(json!({})).await.expect("hello is answered")["user"].take();
+        Self { first, second, watch, user }
+    }
+
+    /// Runs a sequence in fresh sessions.
+    ///
+    /// # Errors
+    /// The first step that the reference does not allow, and why not.
+    pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+        let mut world = self.fresh().await?;
+        for (number, step) in steps.iter().enumerate() {
+            let calls = calls(number as u32 * 2 + 1, step, &world.0);
+            let context = |error: String| {
+                let asks: Vec<_> = calls.iter().map(|(_, call)| &call.ask).collect();
+                format!("step {number}: {step:?}\n  that is {asks:?}\n  {error}")
+            };
+            world = self.step(&calls, world).await.map_err(context)?;
+        }
+        self.leave(&world).await
+    }
+
+    async fn fresh(&mut self) -> Result<World, String> {
+        let model = Model::new(&TASKS_OF_SESSIONS);
+        let mut names = Names::default();
+        names.bind("$user", self.user["id"].as_str().unwrap_or_default())?;
+        names.bind("$user-name", self.user["name"].as_str().unwrap_or_default())?;
+        for session in &model.sessions {
+            let known = names.fill(&json!(session.task_name()));
+            let made = match names.is_bound(&session.task_name()) {
+                true => self.first.request("session.create", json!({"task_id": known})).await,
+                false => self.first.request("task.create", json!({"title": "a task"})).await,
+            };
+            let made = made.map_err(|refusal| format!("no session: {refusal:?}"))?;
+            let made = &made["session"];
+            for (name, field) in [
+                (session.task_name(), "task_id"),
+                (session.session_name(), "id"),
+                (session.life_name(0), "incarnation_id"),
+            ] {
+                names.bind(&name, made[field].as_str().unwrap_or_default())?;
+            }
+            let watched = json!({"session_id": made["id"]});
+            let watched = self.watch.request("session.subscribe", watched).await;
+            watched.map_err(|refusal| format!("not watched: {refusal:?}"))?;
+        }
+        Ok((model, names))
+    }
+
+    async fn leave(&mut self, (model, names): &World) -> Result<(), String> {
+        for session in &model.sessions {
+            let left = names.fill(&json!({"session_id": session.session_name()}));
+            let left = self.watch.request("session.unsubscribe", left).await;
+            left.map_err(|refusal| format!("still watched: {refusal:?}"))?;
+        }
+        self.watch.forget_notifications();
+        Ok(())
+    }
+
+    /// Sends what a step asks for and waits until all is at rest.
+    async fn step(&mut self, calls: &[(Link, Call)], world: World) -> Result<World, String> {
+        self.watch.forget_notifications();
+        let answers = self.send(calls, &world.1).await.map_err(lost)?;
+        let flows: Vec<Vec<(&Call, &Answer)>> = [Link::First, Link::Second]
+            .map(|link| {
+                let of_link = calls.iter().zip(&answers).filter(|((on, _), _)| *on == link);
+                of_link.map(|((_, call), answer)| (call, answer)).collect()
+            })
+            .into();
+        let mut explained = Explained::default();
+        explained.search(world, &flows);
+        if explained.worlds.is_empty() {
+            return Err(format!(
+                "no order explains the answers {answers:?}\n  {}",
+                explained.nearest
+            ));
+        }
+        self.compare(explained.worlds).await
+    }
+
+    async fn send(&mut self, calls: &[(Link, Call)], names: &Names) -> Result<Vec<Answer>, Closed> {
+        let mut sent = Vec::new();
+        for (link, call) in calls {
+            let (action, payload) = call.request();
+            sent.push(self.link(*link).send(action, names.fill(&payload)).await?);
+        }
+        let mut answers = Vec::new();
+        for ((link, _), id) in calls.iter().zip(sent) {
+            answers.push(self.link(*link).answer(&id).await?);
+        }
+        Ok(answers)
+    }
+
+    fn link(&mut self, link: Link) -> &mut Client {
+        match link {
+            Link::First => &mut self.first,
+            Link::Second => &mut self.second,
+        }
+    }
+
+    /// Looks until the server shows what one of these worlds is.
+    async fn compare(&mut self, worlds: Vec<World>) -> Result<World, String> {
+        let mut last: Option<Vec<Look>> = None;
+        let mut told = Vec::new();
+        let mut nearest = "fewer turns began and ended".to_owned();
+        loop {
+            told.extend(self.watch.take_notifications().into_iter().filter_map(turn_event));
+            // Before that no look is worth its time.
+            if worlds.iter().any(|(model, _)| model.told_count() <= told.len()) {
+                let looks = self.look(&worlds[0]).await?;
+                let mut errors = Vec::new();
+                for (model, names) in &worlds {
+                    let mut names = names.clone();
+                    match unify(model, &mut names, &looks, &told) {
+                        Ok(()) => {
+                            let mut model = model.clone();
+                            model.sessions.iter_mut().for_each(|session| session.told.clear());
+                            return Ok((model, names));
+                        }
+                        Err(error) => errors.push(error),
+                    }
+                }
+                nearest = errors.join("\n  or ");
+                // Seen twice while everything waits: it stays like this.
+                let at_rest = looks.iter().all(is_at_rest);
+                if at_rest && last.as_ref() == Some(&looks) {
+                    return Err(nearest);
+                }
+                last = Some(looks);
+                if at_rest {
+                    continue;
+                }
+            }
+            let patience = match FAILED.load(Ordering::Relaxed) {
+                true => PATIENCE_OF_SHRINKING,
+                false => PATIENCE_OF_RUNNING,
+            };
+            match timeout(patience, self.watch.until_notified()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(closed)) => return Err(lost(closed)),
+                Err(_) => return Err(format!("never: {nearest}")),
+            }
+        }
+    }
+
+    /// Looks at every session: queue, session, newest page, in this order.
+    async fn look(&mut self, (model, names): &World) -> Result<Vec<Look>, String> {
+        let mut sent = Vec::new();
+        for session in &model.sessions {
+            let id = json!({"session_id": session.session_name()});
+            let mut page = id.clone();
+            merge(&mut page, json!({"limit": 200}));
+            for (action, payload) in [
+                ("message.queue.get", session.identity()),
+                ("session.get", id),
+                ("transcript.page", page),
+            ] {
+                let payload = names.fill(&payload);
+                sent.push(self.watch.send(action, payload).await.map_err(lost)?);
+            }
+        }
+        let mut answers = Vec::new();
+        for id in sent {
+            let answer = self.watch.answer(&id).await.map_err(lost)?;
+            answers.push(answer.map_err(|refusal| format!("a look was refused: {refusal:?}"))?);
+        }
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().expect("three looks a session");
+        Ok(model.sessions.iter().map(|_| [next(), next(), next()]).collect())
+    }
+}
+
+fn lost(closed: Closed) -> String {
+    format!("the link was lost: {closed:?}")
+}
+
+/// Returns the requests of a step, each with its link, numbered from `number` on.
+fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
+    let call = |link: &Link, number, operation: &Operation| (*link, operation.call(number, model));
+    match step {
+        Step::One(link, one) => vec![call(link, number, one)],
+        Step::Pipelined(link, first, second) => {
+            vec![call(link, number, first), call(link, number + 1, second)]
+        }
+        Step::Race(first, second) => {
+            vec![call(&Link::First, number, first), call(&Link::Second, number + 1, second)]
+        }
+    }
+}
+
+/// The worlds that some order of requests and of the server's own steps leads to.
+#[derive(Default)]
+struct Explained {
+    /// Where the search was: how many requests of each flow were left, and the state.
+    seen: Vec<(Vec<usize>, Model)>,
+    worlds: Vec<World>,
+    nearest: String,
+}
+
+impl Explained {
+    /// Tries every order: of the flows' next requests, and of the session's next own step.
+    fn search(&mut self, world: World, flows: &[Vec<(&Call, &Answer)>]) {
+        let here = (flows.iter().map(Vec::len).collect(), world.0.clone());
+        if self.seen.contains(&here) {
+            return;
+        }
+        self.seen.push(here);
+        for (index, flow) in flows.iter().enumerate() {
+            let Some(((call, answer), later)) = flow.split_first() else {
+                continue;
+            };
+            let (mut model, mut names) = world.clone();
+            let expected = model.call(call);
+            match unify_answers(&mut names, &expected, answer) {
+                Ok(()) => {
+                    let mut flows = flows.to_vec();
+                    flows[index] = later.to_vec();
+                    self.search((model, names), &flows);
+                }
+                Err(error) => self.nearest = error,
+            }
+        }
+        let (model, names) = world;
+        let mut rests = true;
+        let asked = flows.iter().flatten().next().map(|(call, _)| call.session);
+        for session in asked.map_or(0..SESSIONS, |session| session..session + 1) {
+            for next in model.successors(session) {
+                rests = false;
+                self.search((next, names.clone()), flows);
+            }
+            // Sessions do not meet: their order among each other makes no difference.
+            if !rests && asked.is_none() {
+                return;
+            }
+        }
+        if rests && asked.is_none() {
+            self.worlds.push((model, names));
+        }
+    }
+}
+
+fn unify_answers(names: &mut Names, expected: &Answer, actual: &Answer) -> Result<(), String> {
+    let one = |answer: &Answer| match answer {
+        Ok(reply) => json!({"ok": reply}),
+        Err(Refusal { code, details }) => json!({"code": code, "details": details}),
+    };
+    names.unify(&one(expected), &one(actual))
+}
+
+fn unify(
+    model: &Model,
+    names: &mut Names,
+    looks: &[Look],
+    told: &[(Value, Value)],
+) -> Result<(), String> {
+    for (session, look) in model.sessions.iter().zip(looks) {
+        let expected = session.look(model.cap);
+        let what = ["queue", "session", "transcript"];
+        for ((expected, actual), what) in expected.iter().zip(look).zip(what) {
+            let same = names.unify(expected, actual);
+            same.map_err(|error| format!("session {}, {what}{error}", session.name))?;
+        }
+        rises(&look[0]["entries"])?;
+        let id = names.fill(&json!(session.session_name()));
+        let told = told.iter().filter(|(of, _)| *of == id).map(|(_, event)| event.clone());
+        let expected = session.told.iter().map(|(action, event)| json!([action, event]));
+        let same = names.unify(&expected.collect(), &told.collect());
+        same.map_err(|error| format!("session {}, turns told{error}", session.name))?;
+    }
+    Ok(())
+}
+
+/// Returns the session and what is said of its turn, if the notification is about one.
+fn turn_event((action, mut event): (String, Value)) -> Option<(Value, Value)> {
+    if action != "turn.started" && action != "turn.ended" {
+        return None;
+    }
+    let fields = event.as_object_mut()?;
+    let session = fields.remove("session_id")?;
+    for stamp in ["event_seq", "epoch", "first_event_seq"] {
+        fields.remove(stamp);
+    }
+    Some((session, json!([action, event])))
+}
+
+/// Positions are order keys.
+fn rises(entries: &Value) -> Result<(), String> {
+    let positions = entries.as_array().into_iter().flatten();
+    let positions: Vec<u64> = positions.filter_map(|entry| entry["position"].as_u64()).collect();
+    match positions.is_sorted_by(|a, b| a < b) {
+        true => Ok(()),
+        false => Err(format!("positions {positions:?} do not rise")),
+    }
+}
+
+/// Nothing goes on by itself from here.
+fn is_at_rest([queue, session, page]: &Look) -> bool {
+    let waits = queue["auto_run"] == false || queue["entries"] == json!([]);
+    let messages = page["messages"].as_array().into_iter().flatten();
+    let streams = messages.into_iter().any(|message| message["status"] == "streaming");
+    match session["session"]["state"].as_str() {
+        Some("idle") => waits,
+        Some("awaiting_permission") => !streams,
+        _ => false,
+    }
+}
