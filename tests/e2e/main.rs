@@ -15,6 +15,7 @@ mod lifecycle;
 mod merge;
 mod reorder;
 mod replay;
+mod search;
 mod send_now;
 mod send_now_races;
 mod settings;

@@ -12,6 +12,8 @@ mod identity;
 mod lifecycle;
 #[path = "../e2e/replay.rs"]
 mod replay;
+#[path = "../e2e/search.rs"]
+mod search;
 #[path = "../e2e/settings.rs"]
 mod settings;
 #[path = "../e2e/transcript.rs"]
