@@ -115,6 +115,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))
         .await
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+    store.join(settings.node_lease).await.map_err(|error| error.to_string())?;
     let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
     let access = Access::load(&token_file)
         .map_err(|error| format!("token file {}: {error}", token_file.display()))?;

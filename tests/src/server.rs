@@ -51,6 +51,13 @@ impl Launch {
         .env("USHER_QUEUE_MAX_PER_SESSION", "0")
     }
 
+    /// The same with a home of its own, over the same PostgreSQL database.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        let other = Self::with_home(self.home.beside());
+        Self { home: other.home, args: other.args, ..self.clone() }
+    }
+
     /// Uses another program.
     #[must_use]
     pub fn binary(mut self, binary: &Path) -> Self {

@@ -301,6 +301,7 @@ fn insert_turn(
     turn: &OpenTurn,
 ) -> Result<(), StoreError> {
     let [asked, replaced_by, message] = turn_params(turn);
+    let node = Param::Id(conn.node());
     one(
         conn,
         sql::TURN_INSERT,
@@ -312,6 +313,7 @@ fn insert_turn(
             replaced_by,
             message,
             Param::Int(turn.started_at.get()),
+            node,
         ],
     )
 }

@@ -16,6 +16,7 @@ mod error;
 mod handle;
 mod log_watch;
 mod migrate;
+mod node;
 mod postgres;
 mod reads;
 mod reads_lifecycle;
