@@ -41,6 +41,14 @@ pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
 pub const PAGE_MESSAGES_MAX: u32 = 200;
 /// Messages of a page when the request names no limit.
 pub const PAGE_MESSAGES_DEFAULT: u32 = 100;
+/// Hits of one search.
+pub const SEARCH_HITS_MAX: u32 = 100;
+/// Hits of a search when the request names no limit.
+pub const SEARCH_HITS_DEFAULT: u32 = 20;
+/// Text that one search looks at, bytes: older messages are out of its reach.
+pub const SEARCH_BYTES_MAX: u64 = 67_108_864;
+/// The text around a match, bytes.
+pub const SNIPPET_BYTES_MAX: usize = 200;
 /// Bytes of one `transcript.read` answer.
 pub const READ_BYTES_MAX: u64 = 524_288;
 /// A request id, bytes.

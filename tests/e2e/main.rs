@@ -18,6 +18,7 @@ mod merge;
 mod races;
 mod reorder;
 mod replay;
+mod search;
 mod send_now;
 mod settings;
 mod soundness;

@@ -178,6 +178,7 @@ async fn c139_another_users_ids_are_unknown_ids_and_its_receipts_are_never_read(
         ("session.get", json!({"session_id": session})),
         ("session.subscribe", json!({"session_id": session})),
         ("transcript.page", json!({"session_id": session})),
+        ("transcript.search", json!({"session_id": session, "query": "A"})),
         (
             "transcript.read",
             json!({"session_id": session, "message_id": UNKNOWN, "offset": 0, "length": 1}),

@@ -26,6 +26,8 @@ mod races;
 mod reorder;
 #[path = "../e2e/replay.rs"]
 mod replay;
+#[path = "../e2e/search.rs"]
+mod search;
 #[path = "../e2e/send_now.rs"]
 mod send_now;
 #[path = "../e2e/settings.rs"]

@@ -15,6 +15,7 @@ pub mod lifecycle;
 pub mod merge;
 pub mod message;
 pub mod queue;
+pub mod search;
 pub mod send_now;
 pub mod session;
 pub mod settings;

@@ -32,7 +32,7 @@ use usher_shared::protocol::task::{
     TaskGetReply, TaskListParams, TaskListReply, TaskUnarchiveParams,
 };
 use usher_shared::protocol::transcript::{
-    TranscriptPageParams, TranscriptReadParams, TranscriptReadReply,
+    TranscriptPageParams, TranscriptReadParams, TranscriptReadReply, TranscriptSearchParams,
 };
 use usher_shared::protocol::turn::{
     TurnCancelParams, TurnCancelReply, TurnResolveParams, TurnResolveReply,
@@ -102,6 +102,7 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         SettingsGetParams::ACTION => router.settings_get(wire::parse(payload)?),
         SettingsSetParams::ACTION => router.settings_set(wire::parse(payload)?),
         TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
+        TranscriptSearchParams::ACTION => router.search(wire::parse(payload)?),
         TranscriptReadParams::ACTION => router.read(wire::parse(payload)?),
         TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
         TurnResolveParams::ACTION => router.resolve(wire::parse(payload)?),

@@ -6,6 +6,7 @@
 mod access;
 mod actions;
 mod actions_lifecycle;
+mod actions_search;
 mod actions_settings;
 mod duplex;
 mod frames;

@@ -118,6 +118,7 @@ impl Server {
             capabilities: vec![
                 capability::ADMISSION_RECEIPTS.to_owned(),
                 capability::AUTO_RUN.to_owned(),
+                capability::TRANSCRIPT_SEARCH.to_owned(),
             ],
             limits: Limits::default(),
             heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),

@@ -6,6 +6,7 @@
 mod error;
 mod lifecycle;
 mod queue;
+mod search;
 mod session;
 mod settings;
 mod task;

@@ -169,7 +169,7 @@ impl Service {
     }
 }
 
-fn owned(
+pub(super) fn owned(
     reads: &mut Reads<'_>,
     caller: &Caller,
     session_id: SessionId,

@@ -245,6 +245,19 @@ pub(super) const MESSAGES_AFTER: &str = concat!(
     message_columns!(),
     "WHERE m.session_key = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
 );
+pub(super) const MESSAGE_KEY_MAX: &str = "SELECT COALESCE(MAX(key), 0) FROM messages";
+/// The rows of a range of keys, whoever's they are, bound what one of these passes over: messages
+/// come first, which CROSS JOIN says to SQLite.
+pub(super) const MESSAGES_TO_SEARCH: &str = concat!(
+    "SELECT m.key, m.seq, m.content, m.content_bytes, s.id FROM messages m \
+     CROSS JOIN sessions s CROSS JOIN tasks t CROSS JOIN users u \
+     WHERE s.key = m.session_key AND t.key = s.task_key AND u.key = t.owner_key \
+     AND u.id = ?1 AND m.key >= ?2 AND m.key < ?3 AND s.deleted_at IS NULL AND t.archived = 0 AND ",
+    task_seen!(),
+    " ORDER BY m.key DESC LIMIT ?4"
+);
+pub(super) const MESSAGES_TO_SEARCH_IN: &str = "SELECT m.key, m.seq, m.content, m.content_bytes \
+    FROM messages m WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3";
 pub(super) const SESSION_OF_MESSAGE: &str =
     "SELECT s.id FROM messages m JOIN sessions s ON s.key = m.session_key WHERE m.id = ?1";
 pub(super) const MESSAGE_SIZE: &str = "SELECT key, content_bytes FROM messages WHERE id = ?1";

@@ -103,7 +103,39 @@ pub struct TranscriptReadReply {
     pub eof: bool,
 }
 
+/// `transcript.search`: without regard to case, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptSearchParams {
+    /// What to look for; not blank.
+    pub query: String,
+    /// Omitted: in all sessions of tasks that are not archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// 1 to 100; omitted: 20.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// A message that holds what was looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchHit {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its number.
+    pub seq: MessageSeq,
+    /// The text around the first match.
+    pub snippet: String,
+}
+
+/// The answer to `transcript.search`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptSearchReply {
+    /// Newest first.
+    pub hits: Vec<SearchHit>,
+}
+
 actions! {
+    TranscriptSearchParams => "transcript.search" => TranscriptSearchReply;
     TranscriptPageParams => "transcript.page" => TranscriptPageReply;
     TranscriptReadParams => "transcript.read" => TranscriptReadReply;
 }
