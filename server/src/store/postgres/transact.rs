@@ -62,7 +62,7 @@ struct Shared {
     /// Names this process in what it tells others.
     origin: Uuid,
     sink: Arc<dyn EventSink>,
-    _lock: File,
+    lock: File,
 }
 
 impl PostgresStore {
@@ -82,7 +82,7 @@ impl PostgresStore {
             process,
             origin: Uuid::new_v4(),
             sink,
-            _lock: lock,
+            lock,
         };
         let mut connection = shared.writers.connect()?;
         check_server(&mut connection)?;
@@ -127,20 +127,15 @@ impl PostgresStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let place = self.shared.readers.place().await?;
         let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            let mut connection = shared.begin_read()?;
-            let result = query(&mut Reads::new(&mut connection));
-            match connection.take_failure() {
-                Some(failure) => result.and(Err(failure.error.into())),
-                None => {
-                    connection.roll_back();
-                    shared.readers.give_back(connection);
-                    result
-                }
-            }
+        // A task of its own: a place that is given to a caller which nobody polls would be lost.
+        let read = tokio::spawn(async move {
+            let place = shared.readers.place().await?;
+            let work = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                shared.read(query)
+            });
+            work.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
         });
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
@@ -157,6 +152,11 @@ impl PostgresStore {
 
     pub(super) fn node(&self) -> &Node {
         &self.shared.process.node
+    }
+
+    /// Returns the lock file of the data directory.
+    pub(super) fn lock(&self) -> &File {
+        &self.shared.lock
     }
 
     pub(super) fn origin(&self) -> Uuid {
@@ -227,6 +227,22 @@ impl Shared {
             thread::sleep(wait);
             wait = (wait * 2).min(LONGEST_WAIT);
             attempt += 1;
+        }
+    }
+
+    fn read<T, E: From<StoreError>>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut connection = self.begin_read()?;
+        let result = query(&mut Reads::new(&mut connection));
+        match connection.take_failure() {
+            Some(failure) => result.and(Err(failure.error.into())),
+            None => {
+                connection.roll_back();
+                self.readers.give_back(connection);
+                result
+            }
         }
     }
 
