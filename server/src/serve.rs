@@ -169,7 +169,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     listeners.serve(&server);
     tokio::spawn({
         let server = Arc::clone(&server);
-        async move { server.tell_news().await }
+        async move { tokio::join!(server.tell_news(), server.watch_users()) }
     });
     announce(urls)?;
 

@@ -7,7 +7,11 @@
 mod admission;
 #[path = "../e2e/auto_run.rs"]
 mod auto_run;
+#[path = "../e2e/capacity.rs"]
+mod capacity;
 mod database;
+#[path = "../e2e/events.rs"]
+mod events;
 #[path = "../e2e/folding.rs"]
 mod folding;
 #[path = "../e2e/identity.rs"]
@@ -16,15 +20,14 @@ mod identity;
 mod lifecycle;
 #[path = "../e2e/merge.rs"]
 mod merge;
-mod nodes;
+#[path = "../e2e/races.rs"]
+mod races;
 #[path = "../e2e/reorder.rs"]
 mod reorder;
 #[path = "../e2e/replay.rs"]
 mod replay;
 #[path = "../e2e/send_now.rs"]
 mod send_now;
-#[path = "../e2e/send_now_races.rs"]
-mod send_now_races;
 #[path = "../e2e/settings.rs"]
 mod settings;
 #[path = "../e2e/tasks.rs"]
@@ -37,3 +40,5 @@ mod transfer;
 mod turns;
 #[path = "../e2e/undo.rs"]
 mod undo;
+#[path = "../e2e/users.rs"]
+mod users;

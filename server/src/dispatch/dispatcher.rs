@@ -168,6 +168,9 @@ impl Dispatcher {
         if let Err(error) = service.purge_removed(UNDO_MS).await {
             warn!(%error, "removed entries could not be purged");
         }
+        if let Err(error) = service.stop_unseen().await {
+            warn!(%error, "turns of removed users could not be stopped yet");
+        }
         if let Err(error) = service.finish_deletes().await {
             warn!(%error, "what was deleted could not be purged yet");
         }

@@ -69,6 +69,22 @@ pub(super) const USER_FIRST: &str = "SELECT id, name FROM users ORDER BY key LIM
 pub(super) const USER_INSERT: &str =
     "INSERT INTO users (id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
+pub(super) const META_PUT: &str = "INSERT INTO meta (name, value) VALUES (?1, ?2) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+/// The first user is the owner.
+pub(super) const USERS: &str = "SELECT u.id, u.name, \
+    (SELECT COUNT(*) FROM user_tokens k WHERE k.user_key = u.key), \
+    CASE WHEN u.key = (SELECT MIN(key) FROM users) THEN 1 ELSE 0 END \
+    FROM users u WHERE u.removed_at IS NULL ORDER BY u.key";
+pub(super) const USER_BY_TOKEN: &str = "SELECT u.id, u.name FROM user_tokens k \
+    JOIN users u ON u.key = k.user_key WHERE k.digest = ?1 AND u.removed_at IS NULL";
+pub(super) const USER_REMOVE: &str =
+    "UPDATE users SET name = ?2, removed_at = ?3 WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const TOKEN_INSERT: &str = "INSERT INTO user_tokens (user_key, digest, created_at) \
+    VALUES ((SELECT key FROM users WHERE id = ?1), ?2, ?3)";
+pub(super) const TOKENS_DELETE: &str =
+    "DELETE FROM user_tokens WHERE user_key = (SELECT key FROM users WHERE id = ?1)";
+
 pub(super) const TASK_BY_ID: &str =
     concat!("SELECT ", task_columns!(), "WHERE t.id = ?1 AND ", task_seen!());
 pub(super) const TASK_BY_REQUEST: &str = concat!(
@@ -319,6 +335,10 @@ pub(super) const TASKS_HIDDEN: &str =
     "SELECT id FROM tasks WHERE deleted_at IS NOT NULL ORDER BY key";
 pub(super) const SESSIONS_HIDDEN: &str =
     "SELECT id FROM sessions WHERE deleted_at IS NOT NULL ORDER BY key";
+pub(super) const SESSIONS_UNSEEN_RUNNING: &str = "SELECT s.id FROM turns o \
+    JOIN sessions s ON s.key = o.session_key JOIN tasks t ON t.key = s.task_key \
+    JOIN users u ON u.key = t.owner_key \
+    WHERE o.ended_at IS NULL AND o.stop_asked = 0 AND u.removed_at IS NOT NULL";
 pub(super) const SESSION_SET: &str =
     "UPDATE sessions SET model = ?2, mode = ?3, title = ?4 WHERE key = ?1";
 pub(super) const SESSION_HIDE: &str =

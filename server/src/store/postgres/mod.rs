@@ -27,3 +27,18 @@ pub(super) fn open_reader(url: &DatabaseUrl) -> Result<impl Conn + use<>, StoreE
     reader.begin();
     Ok(reader)
 }
+
+/// Runs one transaction on a connection of its own. Waits for the network.
+pub(super) fn transact_once<T, E: From<StoreError>>(
+    url: &DatabaseUrl,
+    run: impl FnOnce(&mut dyn Conn) -> Result<T, E>,
+) -> Result<T, E> {
+    let process = Process::default();
+    let mut writer = connection::Connection::open(&url.config()?, Purpose::Write, &process)?;
+    writer.begin();
+    // Left open by an error, the transaction ends with the connection.
+    let reply = run(&mut writer)?;
+    writer.write_all()?;
+    writer.commit().map_err(|error| errors::store_error(&error))?;
+    Ok(reply)
+}
