@@ -136,7 +136,13 @@ fn hold_commits(database: &Database) -> std::process::Child {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    until(database, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted", "1");
+    // The server has other databases, whose tests lock, too.
+    until(
+        database,
+        "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+         WHERE d.datname = current_database() AND l.objid = 4711 AND l.granted",
+        "1",
+    );
     holder
 }
 
@@ -161,7 +167,7 @@ async fn a_commit_that_the_database_broke_off_is_found_undone_and_run_again_once
     holder.wait().unwrap();
     database.run(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' \
-         AND pid <> pg_backend_pid()",
+         AND datname = current_database() AND pid <> pg_backend_pid()",
     );
     let answer = client.answer(&request).await.unwrap();
     assert_eq!(accepted(&answer).1, "admitted");

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Error, NoTls, Statement};
 use uuid::Uuid;
 
 use super::errors::{connect_error, is_unique_violation, store_error};
 use super::owned::{Owned, Ownership};
-use crate::store::conn::{Conn, Lock, OnRow, Param, Row, changed_one, query_one};
+use super::values::{Bound, OwnedParam, bind, lend, placeholders, type_of};
+use crate::store::conn::{Conn, Lock, OnRow, Param, Row as _, changed_one, query_one};
 use crate::store::error::StoreError;
 use crate::store::node::Node;
 use crate::store::sql;
@@ -96,14 +97,6 @@ struct Write {
 enum Changes {
     One,
     Any,
-}
-
-enum OwnedParam {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-    Id(Uuid),
 }
 
 impl Connection {
@@ -375,25 +368,6 @@ impl Conn for Connection {
     }
 }
 
-impl Row for tokio_postgres::Row {
-    fn int(&self, column: usize) -> Result<i64, StoreError> {
-        let is_small = self.columns().get(column).is_some_and(|c| *c.type_() == Type::INT4);
-        let read = match is_small {
-            true => self.try_get::<_, i32>(column).map(i64::from),
-            false => self.try_get(column),
-        };
-        read.map_err(|_| StoreError::Damaged("not an integer"))
-    }
-
-    fn opt_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
-        self.try_get(column).map_err(|_| StoreError::Damaged("not text"))
-    }
-
-    fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
-        self.try_get(column).map_err(|_| StoreError::Damaged("not bytes"))
-    }
-}
-
 /// Sends statements without waiting for answers in between; the server runs them in order.
 async fn send_all(
     client: &Client,
@@ -415,70 +389,8 @@ fn failure(error: &Error) -> Failure {
     Failure { error: store_error(error), unique_violation: is_unique_violation(error) }
 }
 
-/// Spells placeholders as PostgreSQL does: `$1` for `?1`.
-fn placeholders(sql: &str) -> String {
-    sql.replace('?', "$")
-}
-
-/// The type that a value is sent as; NULL takes the type of its place.
-fn type_of(param: &Param<'_>) -> Type {
-    match param {
-        Param::Null => Type::UNKNOWN,
-        Param::Int(_) => Type::INT8,
-        Param::Text(_) => Type::TEXT,
-        Param::Bytes(_) | Param::Id(_) => Type::BYTEA,
-    }
-}
-
-type Bound<'a> = Box<dyn ToSql + Sync + 'a>;
-
-fn bind<'a>(params: &[Param<'a>], statement: &Statement) -> Vec<Bound<'a>> {
-    let types = statement.params().iter().map(Some).chain(std::iter::repeat(None));
-    params.iter().zip(types).map(|(param, place)| bind_one(*param, place)).collect()
-}
-
-fn bind_one<'a>(param: Param<'a>, place: Option<&Type>) -> Bound<'a> {
-    match param {
-        Param::Int(value) => Box::new(value),
-        Param::Text(text) => Box::new(text),
-        Param::Bytes(bytes) => Box::new(bytes),
-        Param::Id(id) => Box::new(id.as_bytes().to_vec()),
-        Param::Null => match place {
-            Some(&Type::INT8) => Box::new(None::<i64>),
-            Some(&Type::BYTEA) => Box::new(None::<Vec<u8>>),
-            Some(_) | None => Box::new(None::<String>),
-        },
-    }
-}
-
-fn lend<'a>(bound: &'a [Bound<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    bound.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()
-}
-
 impl Write {
     fn new(sql: &'static str, params: &[Param<'_>], changes: Changes) -> Self {
         Self { sql, params: params.iter().map(OwnedParam::of).collect(), changes }
-    }
-}
-
-impl OwnedParam {
-    fn of(param: &Param<'_>) -> Self {
-        match *param {
-            Param::Null => Self::Null,
-            Param::Int(value) => Self::Int(value),
-            Param::Text(text) => Self::Text(text.to_owned()),
-            Param::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
-            Param::Id(id) => Self::Id(id),
-        }
-    }
-
-    fn lend(&self) -> Param<'_> {
-        match self {
-            Self::Null => Param::Null,
-            Self::Int(value) => Param::Int(*value),
-            Self::Text(text) => Param::Text(text),
-            Self::Bytes(bytes) => Param::Bytes(bytes),
-            Self::Id(id) => Param::Id(*id),
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::transact::PostgresStore;
 use crate::domain::Event;
 use crate::store::conn::Param;
 use crate::store::error::StoreError;
-use crate::store::sql;
+use crate::store::{node, sql};
 
 /// What was heard and is not told on yet; more waits in the database.
 const HEARD_MAX: usize = 1_024;
@@ -49,8 +49,15 @@ impl PostgresStore {
         }
     }
 
+    /// Takes a lease under this server's name. The server of this directory that was before is gone
+    /// for sure, whatever its lease says: the directory's lock is ours.
     async fn register(&self, lease: Duration) -> Result<(), StoreError> {
         let ttl = millis(lease);
+        if let Some(before) = node::noted(self.lock())? {
+            self.upkeep(move |conn, _| conn.execute(sql::NODE_DELETE, &[Param::Id(before)]))
+                .await?;
+        }
+        node::note(self.lock(), self.node().id())?;
         self.upkeep(move |conn, id| {
             conn.execute(sql::NODES_PURGE, &[])?;
             conn.execute(sql::NODE_INSERT, &[id, Param::Int(ttl)]).map(drop)

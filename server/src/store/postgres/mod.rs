@@ -6,12 +6,14 @@
 
 mod connection;
 mod errors;
+mod find;
 mod membership;
 mod news;
 mod owned;
 mod pool;
 mod transact;
 mod url;
+mod values;
 
 use connection::{Process, Purpose};
 pub(super) use transact::PostgresStore;

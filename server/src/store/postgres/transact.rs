@@ -10,7 +10,8 @@ use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use super::connection::{Connection, Failure, Process, Purpose};
-use super::errors::{is_definite, store_error};
+use super::errors::store_error;
+use super::find::{self, Commit};
 use super::news;
 use super::pool::Pool;
 use super::url::DatabaseUrl;
@@ -38,11 +39,9 @@ const AWAY_ATTEMPTS_MAX: u32 = 4;
 /// After this no further attempt begins.
 const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(15);
 /// The wait before the second attempt; doubles from one to the next.
-const FIRST_WAIT: Duration = Duration::from_millis(5);
-/// How long it is looked for what became of a commit.
-const FIND_MAX: Duration = Duration::from_secs(20);
-/// The longest wait between two looks.
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(5);
+/// The longest wait between two attempts or looks.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The oldest server with 64-bit transaction ids.
 const OLDEST_VERSION: i64 = 130_000;
 
@@ -62,7 +61,7 @@ struct Shared {
     /// Names this process in what it tells others.
     origin: Uuid,
     sink: Arc<dyn EventSink>,
-    _lock: File,
+    lock: File,
 }
 
 impl PostgresStore {
@@ -82,7 +81,7 @@ impl PostgresStore {
             process,
             origin: Uuid::new_v4(),
             sink,
-            _lock: lock,
+            lock,
         };
         let mut connection = shared.writers.connect()?;
         check_server(&mut connection)?;
@@ -127,20 +126,15 @@ impl PostgresStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let place = self.shared.readers.place().await?;
         let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            let mut connection = shared.begin_read()?;
-            let result = query(&mut Reads::new(&mut connection));
-            match connection.take_failure() {
-                Some(failure) => result.and(Err(failure.error.into())),
-                None => {
-                    connection.roll_back();
-                    shared.readers.give_back(connection);
-                    result
-                }
-            }
+        // A task of its own: a place that is given to a caller which nobody polls would be lost.
+        let read = tokio::spawn(async move {
+            let place = shared.readers.place().await?;
+            let work = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                shared.read(query)
+            });
+            work.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
         });
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
@@ -157,6 +151,11 @@ impl PostgresStore {
 
     pub(super) fn node(&self) -> &Node {
         &self.shared.process.node
+    }
+
+    /// Returns the lock file of the data directory.
+    pub(super) fn lock(&self) -> &File {
+        &self.shared.lock
     }
 
     pub(super) fn origin(&self) -> Uuid {
@@ -194,13 +193,6 @@ enum Attempt<T, E> {
     Again(Failure),
 }
 
-/// What became of a commit.
-enum Commit {
-    Durable,
-    NotStored(Failure),
-    Unknown(&'static str),
-}
-
 impl Shared {
     fn transact<T, E: From<StoreError>>(
         &self,
@@ -227,6 +219,22 @@ impl Shared {
             thread::sleep(wait);
             wait = (wait * 2).min(LONGEST_WAIT);
             attempt += 1;
+        }
+    }
+
+    fn read<T, E: From<StoreError>>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut connection = self.begin_read()?;
+        let result = query(&mut Reads::new(&mut connection));
+        match connection.take_failure() {
+            Some(failure) => result.and(Err(failure.error.into())),
+            None => {
+                connection.roll_back();
+                self.readers.give_back(connection);
+                result
+            }
         }
     }
 
@@ -264,7 +272,7 @@ impl Shared {
         };
         stop::point("before_commit");
         let committed = match &transaction_id {
-            Some(id) => self.commit(&mut connection, id),
+            Some(id) => find::commit(&self.writers, &mut connection, id),
             // Nothing to lose: what it was decided from is committed.
             None => {
                 connection.roll_back();
@@ -335,65 +343,6 @@ impl Shared {
         self.writers.give_back(connection);
     }
 
-    fn commit(&self, connection: &mut Connection, transaction_id: &str) -> Commit {
-        let error = match connection.commit() {
-            Ok(()) => return Commit::Durable,
-            Err(error) => error,
-        };
-        if is_definite(&error) {
-            return Commit::NotStored(plain(store_error(&error)));
-        }
-        warn!(error = %store_error(&error), "no answer to a commit; looking for it");
-        self.writers.forget_idle();
-        let found = self.find(transaction_id);
-        match &found {
-            Commit::Durable => info!("the commit without an answer is there"),
-            Commit::NotStored(_) => info!("the commit without an answer is not there"),
-            Commit::Unknown(why) => error!(why, "the commit without an answer is not found"),
-        }
-        found
-    }
-
-    /// Finds out on another connection what became of a transaction.
-    fn find(&self, transaction_id: &str) -> Commit {
-        let deadline = Instant::now() + FIND_MAX;
-        let mut wait = FIRST_WAIT;
-        loop {
-            match self.status(transaction_id) {
-                Ok(Status::Committed) => return Commit::Durable,
-                Ok(Status::Aborted) => {
-                    return Commit::NotStored(plain(StoreError::Away("commit lost".to_owned())));
-                }
-                Ok(Status::Forgotten) => return Commit::Unknown("the database forgot it"),
-                Ok(Status::InProgress) | Err(_) if Instant::now() < deadline => {}
-                Ok(Status::InProgress) => return Commit::Unknown("it does not end"),
-                Err(_) => return Commit::Unknown("the database is away"),
-            }
-            thread::sleep(wait);
-            wait = (wait * 2).min(LONGEST_WAIT);
-        }
-    }
-
-    fn status(&self, transaction_id: &str) -> Result<Status, StoreError> {
-        let mut connection = self.writers.take()?;
-        connection.begin();
-        let params = [Param::Text(transaction_id)];
-        let found = query_one(&mut connection, sql::TRANSACTION_STATUS, &params, |row| {
-            Ok(match row.opt_text(0)? {
-                Some("committed") => Status::Committed,
-                Some("aborted") => Status::Aborted,
-                Some(_) => Status::InProgress,
-                None => Status::Forgotten,
-            })
-        });
-        if found.is_err() {
-            self.writers.forget_idle();
-        }
-        connection.roll_back();
-        self.writers.give_back(connection);
-        found?.ok_or(StoreError::Damaged("no answer"))
-    }
-
     /// Returns a connection in a transaction. The first one may have been lost long ago.
     fn begin_read(&self) -> Result<Connection, StoreError> {
         let mut connection = self.readers.take()?;
@@ -407,14 +356,6 @@ impl Shared {
     }
 }
 
-/// What the database knows of a transaction.
-enum Status {
-    Committed,
-    Aborted,
-    InProgress,
-    Forgotten,
-}
-
 fn attempts_max(failure: &Failure) -> u32 {
     match (failure.unique_violation, &failure.error) {
         (true, _) => UNIQUE_ATTEMPTS_MAX,
@@ -423,7 +364,7 @@ fn attempts_max(failure: &Failure) -> u32 {
     }
 }
 
-const fn plain(error: StoreError) -> Failure {
+pub(super) const fn plain(error: StoreError) -> Failure {
     Failure { error, unique_violation: false }
 }
 
