@@ -3,10 +3,9 @@
 //! `cargo bench -p usher-tests`. Figures of different runs are not comparable, ratios are: the
 //! probe writes and syncs the same disk, in the same run, just before and after each row.
 
-use std::fs::File;
+mod probe;
+
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,38 +15,16 @@ use usher_tests::chat::{Chat, accepted};
 use usher_tests::client::Client;
 use usher_tests::server::{Launch, Server};
 
+use crate::probe::{Sample, print, probe};
+
 /// How long each row measures.
 const MEASURE: Duration = Duration::from_secs(3);
-/// How long a probe of the disk takes.
-const PROBE: Duration = Duration::from_millis(500);
 /// Bytes of a prompt.
 const PROMPT_BYTES: usize = 300;
 /// Sessions that the links share.
 const SESSIONS: usize = 16;
 /// The sessions are cleared when each holds about this many: a queue has a bound.
 const CLEAR_AT: usize = 400;
-
-/// Durations of single operations.
-struct Sample {
-    took: Vec<Duration>,
-    over: Duration,
-}
-
-impl Sample {
-    fn new(mut took: Vec<Duration>, over: Duration) -> Self {
-        took.sort_unstable();
-        Self { took, over }
-    }
-
-    fn per_second(&self) -> f64 {
-        self.took.len() as f64 / self.over.as_secs_f64()
-    }
-
-    fn percentile(&self, percent: usize) -> Duration {
-        let index = (self.took.len() * percent / 100).min(self.took.len().saturating_sub(1));
-        self.took.get(index).copied().unwrap_or_default()
-    }
-}
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
@@ -79,26 +56,6 @@ async fn main() -> io::Result<()> {
         ));
     }
     Ok(())
-}
-
-#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
-fn print(line: &str) {
-    println!("{line}");
-}
-
-/// Appends and syncs 4 KiB at a time.
-fn probe(path: &Path) -> io::Result<Sample> {
-    let file = File::create(path)?;
-    let block = [7; 4_096];
-    let mut took = Vec::new();
-    let begin = Instant::now();
-    while begin.elapsed() < PROBE {
-        let start = Instant::now();
-        file.write_all_at(&block, took.len() as u64 * block.len() as u64)?;
-        file.sync_data()?;
-        took.push(start.elapsed());
-    }
-    Ok(Sample::new(took, begin.elapsed()))
 }
 
 /// Sends prompts over `links` links, each as soon as the one before is answered.

@@ -1,6 +1,8 @@
 //! No reply leaves before its commit is on the disk, and one sync serves many. Seen in the system
 //! calls of the real server.
 
+mod pages;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -179,52 +179,6 @@ fn c142_c144_a_setting_that_makes_no_sense_stops_the_start_and_is_named() {
     assert!(log.contains("65536"), "{log}");
 }
 
-/// A file system of a few MiB, in a mount namespace of the server's own.
-fn on_a_small_disk(launch: &Launch) -> Launch {
-    let data = launch.data_dir();
-    fs::create_dir_all(&data).unwrap();
-    let script = "mount -t tmpfs -o size=4m,mode=700 none \"$0\" && \
-                  head -c 1000000 /dev/zero >\"$0/ballast\" && exec \"$@\"";
-    let mut words: Vec<std::ffi::OsString> =
-        ["unshare", "-Urm", "sh", "-c", script].map(std::ffi::OsString::from).to_vec();
-    words.push(data.into());
-    launch.clone().under(words)
-}
-
-#[tokio::test]
-async fn c129_a_full_disk_takes_nothing_back_and_accepts_again_when_there_is_room() {
-    let server = on_a_small_disk(&Launch::new()).start();
-    let mut client = Client::connect(&server).await;
-    let chat = Chat::create(&mut client).await;
-    client.set_auto_run(&chat, false).await;
-    let text = "x".repeat(60_000);
-    let mut accepted_count = 0;
-    let refusal = loop {
-        match client.add(&chat, &format!("k{accepted_count}"), &text).await {
-            Ok(_) => accepted_count += 1,
-            Err(refusal) => break refusal,
-        }
-        assert!(accepted_count < 100, "the disk is not small");
-    };
-    assert_eq!(refusal.code, "queue_admission_unavailable");
-    assert!(refusal.details["retry_after_ms"].is_u64());
-    let refused = format!("k{accepted_count}");
-
-    // Nothing is taken back, and reads go on.
-    let held = client.entries(&chat).await.len();
-    assert_eq!(held, accepted_count);
-    let again = client.add(&chat, &refused, &text).await;
-    assert_eq!(again.unwrap_err().code, "queue_admission_unavailable");
-
-    // From outside of the namespace its files are seen through the process.
-    let root = format!("/proc/{}/root", server.pid().as_raw_nonzero());
-    let ballast = server.launch().data_dir().join("ballast");
-    fs::remove_file(format!("{root}{}", ballast.display())).unwrap();
-    assert_eq!(accepted(&client.add(&chat, &refused, &text).await).1, "admitted");
-    assert_eq!(accepted(&client.add(&chat, "k0", &text).await).1, "replayed");
-    assert_eq!(client.entries(&chat).await.len(), accepted_count + 1);
-}
-
 #[tokio::test]
 async fn c132_starting_again_and_again_changes_nothing() {
     let server = Server::start();

@@ -8,6 +8,8 @@ pub mod binaries;
 pub mod chat;
 pub mod cli;
 pub mod client;
+pub mod disk;
+pub mod fill;
 pub mod home;
 pub mod leaks;
 pub mod postgres;

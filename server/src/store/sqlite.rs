@@ -234,3 +234,31 @@ impl Row for rusqlite::Row<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c130_every_connection_writes_ahead_and_syncs_in_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("usher.db");
+        let conns = [
+            ("writer", open_writer(&path, Sync::Full).unwrap()),
+            ("checkpointer", open_read_write(&path, Sync::Full).unwrap()),
+            ("reader", open_reader(&path).unwrap()),
+        ];
+        for (who, sqlite) in conns {
+            let read = |pragma: &str| {
+                let pragma = format!("PRAGMA {pragma}");
+                let value = |row: &rusqlite::Row<'_>| row.get::<_, Value>(0);
+                sqlite.conn.query_row(&pragma, [], value).unwrap()
+            };
+            assert_eq!(read("journal_mode"), Value::Text("wal".to_owned()), "{who}");
+            // FULL.
+            assert_eq!(read("synchronous"), Value::Integer(2), "{who}");
+            assert_eq!(read("foreign_keys"), Value::Integer(1), "{who}");
+            assert_eq!(read("wal_autocheckpoint"), Value::Integer(0), "{who}");
+        }
+    }
+}

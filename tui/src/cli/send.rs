@@ -168,7 +168,7 @@ fn read_prompt(args: &SendArgs) -> Result<(AdmissionId, String), PromptError> {
 fn read_id_and_content(args: &SendArgs) -> Result<(AdmissionId, String), WireError> {
     let id = match &args.id {
         Some(id) => AdmissionId::parse(id),
-        None => AdmissionId::parse(&Uuid::new_v4().to_string()),
+        None => AdmissionId::parse(&Uuid::now_v7().to_string()),
     };
     let id = id.map_err(|error| WireError::validation("client_queue_id", error.to_string()))?;
     if args.text != "-" {

@@ -1,0 +1,117 @@
+//! A database of the first version, opened by this one.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::json;
+use usher_tests::chat::{Chat, contents};
+use usher_tests::client::Client;
+use usher_tests::server::{Launch, Server};
+use usher_tests::trace::strace_injecting;
+use uuid::Uuid;
+
+const FIRST_SCHEMA: &str = include_str!("../../server/src/store/migrations/0001_main.sql");
+
+/// One task and session, with a turn that is over, one that a killed server left reserved (A), and
+/// a prompt behind it (B); auto-run was switched off by hand.
+const ROWS: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO meta VALUES ('schema', '1'), ('store_id', '01930000-0000-7000-8000-00000000000f');
+INSERT INTO users VALUES (1, $id(1), 'tester');
+INSERT INTO tasks VALUES (1, $id(2), 1, 'old', 'task', NULL, 'demo', 0, NULL, 1);
+INSERT INTO session_incarnations VALUES (1, $id(4), 1);
+INSERT INTO sessions VALUES (1, $id(3), 1, 1, 'demo', NULL, NULL, 'old', NULL, 1, 2, 5, 2, 4, 'user');
+INSERT INTO queue_entries VALUES
+ (1, $id(11), 1, 2, 'A', NULL, 0, '{\"ids\":[\"k2\"]}', 1, 'user', 'u', 'tester', 1, $id(22), NULL, NULL),
+ (2, $id(12), 1, 3, 'B', NULL, 0, '{\"ids\":[\"k3\"]}', 1, 'user', 'u', 'tester', 1, NULL, NULL, NULL);
+INSERT INTO queue_admission_receipts VALUES
+ (1, 1, 'k1', zeroblob(32), $id(10), 'admitted', 1, 1, 'done', 0, NULL, 0, NULL, 1, 'user', 'u', 'tester', 1),
+ (2, 1, 'k2', zeroblob(32), $id(11), 'admitted', 2, 2, 'A', 0, NULL, 0, NULL, 1, 'user', 'u', 'tester', 1),
+ (3, 1, 'k3', zeroblob(32), $id(12), 'admitted', 3, 3, 'B', 0, NULL, 0, NULL, 1, 'user', 'u', 'tester', 1);
+INSERT INTO turns VALUES
+ (1, $id(21), 1, 'running', 0, NULL, $id(31), 1, 2, 'completed', NULL),
+ (2, $id(22), 1, 'reserved', 0, $id(11), NULL, 1, NULL, NULL, NULL);
+INSERT INTO messages VALUES
+ (1, $id(31), 1, 1, 1, $id(21), 'user', 'done', 4, 'complete', '{\"ids\":[\"k1\"]}', 1),
+ (2, $id(32), 1, 1, 2, $id(21), 'agent', 'You said: done', 14, 'complete', NULL, 1);
+";
+
+fn uuid(number: u128) -> Uuid {
+    Uuid::from_u128(0x0193_0000_0000_7000_8000_0000_0000_0000 + number)
+}
+
+/// A launch whose data directory was left by the first version.
+fn of_the_first_version() -> (Launch, Chat) {
+    let launch = Launch::new();
+    std::fs::create_dir_all(launch.data_dir()).unwrap();
+    let conn = Connection::open(launch.data_dir().join("usher.db")).unwrap();
+    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+    let schema = FIRST_SCHEMA.replace("@KEY", "INTEGER PRIMARY KEY").replace("@BYTES", "BLOB");
+    let mut rows = ROWS.to_owned();
+    for number in 1..40 {
+        let id = format!("x'{}'", uuid(number).simple());
+        rows = rows.replace(&format!("$id({number})"), &id);
+    }
+    conn.execute_batch(&format!("BEGIN;{schema}{rows}COMMIT;")).unwrap();
+    let chat = Chat {
+        task_id: uuid(2).to_string(),
+        session_id: uuid(3).to_string(),
+        incarnation_id: uuid(4).to_string(),
+    };
+    (launch, chat)
+}
+
+/// Nothing was lost, nothing flipped, and what is new has its defaults.
+async fn assert_as_it_was(server: &Server, chat: &Chat) {
+    let mut client = Client::connect(server).await;
+    let queue = client.queue(chat).await;
+    assert_eq!((&queue["auto_run"], &queue["auto_run_reason"]), (&json!(false), &json!("user")));
+    assert_eq!(contents(&client.entries(chat).await), ["A", "B"]);
+    assert_eq!(contents(&client.transcript(chat).await), ["done", "You said: done"]);
+    assert_eq!(client.session(chat).await["state"], "idle");
+    for id in ["k1", "k2", "k3"] {
+        let answer = client.add(chat, id, "something else").await;
+        assert_eq!(answer.unwrap_err().code, "queue_id_conflict", "{id} has its receipt");
+    }
+    let fresh = Server::start();
+    let mut other = Client::connect(&fresh).await;
+    let defaults = other.ok("settings.get", json!({})).await;
+    assert_eq!(client.ok("settings.get", json!({})).await, defaults);
+}
+
+#[tokio::test]
+async fn c132_a_database_of_the_first_version_is_opened_with_everything_in_it_again_and_again() {
+    let (mut launch, chat) = of_the_first_version();
+    for _ in 0..2 {
+        let server = launch.start();
+        assert_as_it_was(&server, &chat).await;
+        launch = server.kill();
+    }
+}
+
+#[tokio::test]
+async fn c132_a_kill_in_the_middle_of_the_migration_leaves_the_old_database_or_the_new_one() {
+    for kill in [
+        "pwrite64:signal=KILL:when=1",
+        "pwrite64:signal=KILL:when=2",
+        "pwrite64:signal=KILL:when=7",
+        "fsync,fdatasync:signal=KILL:when=1",
+        "fsync,fdatasync:signal=KILL:when=2",
+    ] {
+        let (launch, chat) = of_the_first_version();
+        let log = launch.data_dir().join("usher.db-wal");
+        let calls = launch.home().path("calls");
+        let killed = launch.clone().under(strace_injecting(kill, Some(&log), calls));
+        assert!(killed.try_start().is_err(), "{kill} came too late");
+        let schema = schema(&launch.data_dir().join("usher.db"));
+        assert!(["1", "2"].contains(&schema.as_str()), "{kill}: {schema}");
+        let server = launch.start();
+        assert_as_it_was(&server, &chat).await;
+    }
+}
+
+fn schema(database: &Path) -> String {
+    let conn = Connection::open(database).unwrap();
+    let statement = "SELECT value FROM meta WHERE name = 'schema'";
+    conn.query_row(statement, [], |row| row.get(0)).unwrap()
+}
