@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use super::agent::{Step, script};
-use super::session::{Message, Place, Session};
+use super::session::{Entry, Message, Place, Session};
 
 /// How far an open turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(super) struct Turn {
     pub(super) stage: Stage,
     /// Whether it was told to stop.
     pub(super) stopping: bool,
+    /// Why it was told to, if not by a cancel.
+    pub(super) replaced: bool,
     /// The open question.
     pub(super) question: Option<u32>,
     /// What the agent does next.
@@ -52,7 +54,8 @@ impl Session {
         };
         // An agent that was told to stop may have gone on a little before it heard of it.
         let stopped = turn.stopping && turn.stage == Stage::Running;
-        let stopped = stopped.then(|| after(&|next| next.end("cancelled", None, None))).flatten();
+        let reason = turn.replaced.then_some("replaced");
+        let stopped = stopped.then(|| after(&|next| next.end("cancelled", reason, None))).flatten();
         next.into_iter().chain(stopped).collect()
     }
 
@@ -86,6 +89,7 @@ impl Session {
             id,
             stage: Stage::Reserved,
             stopping: false,
+            replaced: false,
             question: None,
             script: VecDeque::new(),
             answer: None,
@@ -103,20 +107,28 @@ impl Session {
             message.status = "complete";
             message.content.clone()
         } else {
-            let reserved = self.entries.iter().position(|entry| entry.place == Place::Reserved);
-            let entry = self.entries.remove(reserved.expect("the turn has an entry"));
+            let reserved = |entry: &mut Entry| entry.place == Place::Reserved;
+            let entries: Vec<Entry> = self.entries.extract_if(.., reserved).collect();
+            let mut admission_ids: Vec<String> = Vec::new();
+            for id in entries.iter().flat_map(|entry| &entry.admission_ids) {
+                if !admission_ids.contains(id) {
+                    admission_ids.push(id.clone());
+                }
+            }
+            let contents: Vec<_> = entries.iter().map(|entry| entry.content.as_str()).collect();
+            let content = contents.join(BLANK_LINE);
             self.revision += 1;
             self.transcript.push(Message {
                 life,
                 turn: turn.id,
                 role: "user",
-                content: entry.content.clone(),
+                content: content.clone(),
                 status: "complete",
-                admission_ids: entry.admission_ids,
+                admission_ids,
                 notice: None,
                 resolution: None,
             });
-            entry.content
+            content
         };
         turn.script = script(&prompt);
         true
@@ -188,7 +200,7 @@ impl Session {
     ) -> bool {
         let notice = match (outcome, reason) {
             ("failed", _) => Some("turn_failed"),
-            ("cancelled", _) => Some("turn_cancelled"),
+            ("cancelled", None) => Some("turn_cancelled"),
             (_, Some("refused")) => Some("turn_refused"),
             _ => None,
         };
@@ -216,6 +228,7 @@ impl Session {
             self.park("refused");
         }
         self.told_end(turn.id, outcome, reason, text);
+        self.open_claimed();
         true
     }
 
@@ -240,30 +253,52 @@ impl Session {
         self.told.push(("turn.ended", ended));
     }
 
-    /// A cancel: the turn is told to stop, and what waits is parked.
-    pub(super) fn cancel(&mut self) {
-        let turn = self.turn.as_mut().expect("a turn is open");
+    /// The open turn is told to stop. What was never sent is back at its place, and the turn over.
+    pub(super) fn stop(&mut self, reason: Option<&'static str>) {
+        let Some(turn) = &mut self.turn else {
+            return;
+        };
         turn.stopping = true;
+        turn.replaced = reason.is_some();
         if turn.question.take().is_some() {
             turn.script.push_front(Step::Say("You chose nothing".to_owned()));
         }
-        let revision = self.revision;
         if turn.stage == Stage::Reserved {
-            // It was never sent: the prompt is back at its place.
-            let turn = self.turn.take().expect("a turn is open");
-            let reserved = self.entries.iter_mut().find(|entry| entry.place == Place::Reserved);
-            if let Some(entry) = reserved {
+            let turn = turn.id;
+            self.turn = None;
+            for entry in self.entries.iter_mut().filter(|entry| entry.place == Place::Reserved) {
                 entry.place = Place::Waiting;
-                self.revision = revision + 1;
             }
-            self.told_end(turn.id, "cancelled", None, None);
+            self.told_end(turn, "cancelled", reason, None);
         }
-        if self.off.is_none() && self.waiting().next().is_some() {
+    }
+
+    /// A cancel: the turn stops, and what waits is parked.
+    pub(super) fn cancel(&mut self) {
+        let before = self.waiting().count();
+        self.stop(None);
+        let waiting = self.waiting().count();
+        let parks = self.off.is_none() && waiting > 0;
+        if parks {
             self.switch_off("cancelled");
-            self.revision = revision + 1;
+        }
+        if parks || waiting != before {
+            self.revision += 1;
+        }
+    }
+
+    /// Begins the turn of what was sent now, if no other is open.
+    pub(super) fn open_claimed(&mut self) {
+        let claimed = self.entries.iter_mut().filter(|entry| entry.place == Place::Claimed);
+        let claimed = claimed.map(|entry| entry.place = Place::Reserved).count();
+        if claimed > 0 {
+            self.open(None);
         }
     }
 }
+
+/// Between two texts that become one.
+pub(super) const BLANK_LINE: &str = "\n\n";
 
 pub(super) fn turn_name(id: u32) -> String {
     format!("$turn:{id}")
