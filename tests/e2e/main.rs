@@ -4,6 +4,7 @@
 
 mod admission;
 mod agents;
+mod auto_run;
 mod backup;
 mod cli;
 mod folding;
@@ -12,7 +13,10 @@ mod hello;
 mod identity;
 mod lifecycle;
 mod merge;
+mod reorder;
 mod replay;
+mod send_now;
+mod send_now_races;
 mod settings;
 mod soundness;
 mod storage;
