@@ -236,7 +236,7 @@ impl Operation {
                 _ => None,
             },
             expected_revision: if self.unusual(64) { self.revision(session) } else { None },
-            resume: self.choice % 3 != 0,
+            resume: !self.choice.is_multiple_of(3),
         }
     }
 

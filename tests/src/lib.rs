@@ -9,6 +9,7 @@ pub mod cli;
 pub mod client;
 pub mod home;
 pub mod leaks;
+pub mod pauses;
 pub mod postgres;
 pub mod pty;
 pub mod random;
