@@ -1,7 +1,7 @@
 //! The same admission ID again, whatever happened to its reply, its entry or the server.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{Chat, accepted, by_role, contents};
+use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::server::Server;
 
@@ -168,35 +168,4 @@ async fn a_restart_forgets_nothing() {
         assert_eq!(contents(&client.entries(&chat).await), ["B"]);
         server.kill();
     }
-}
-
-#[tokio::test]
-async fn c021_a_prompt_sent_while_a_cancel_settles_is_there_once() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let mut other = Client::connect(&server).await;
-    let chat = Chat::create(&mut client).await;
-    client.subscribe(&chat).await;
-    for round in 0..25 {
-        client.set_auto_run(&chat, true).await;
-        client.admit(&chat, &format!("turn-{round}"), "/demo hang").await;
-        client.until_running(&chat).await;
-        let id = format!("k{round}");
-        let cancel = client.send("turn.cancel", chat.identity()).await.unwrap();
-        let first = other.send("message.queue.add", chat.prompt(&id, &id)).await.unwrap();
-        let mut outcomes = vec![accepted(&client.add(&chat, &id, &id).await)];
-        outcomes.push(accepted(&other.answer(&first).await.unwrap()));
-        assert_eq!(outcomes[0].0, outcomes[1].0, "round {round}");
-        assert!(client.answer(&cancel).await.unwrap().is_ok());
-        client.until(&chat, |session, _| session["state"] == "idle").await;
-        client.set_auto_run(&chat, true).await;
-        client.until(&chat, |_, queue| queue["count"] == 0).await;
-        client.until_settled(&chat).await;
-    }
-    let prompts = by_role(&client.transcript(&chat).await, "user");
-    let mut expected = Vec::new();
-    for round in 0..25 {
-        expected.extend(["/demo hang".to_owned(), format!("k{round}")]);
-    }
-    assert_eq!(contents(&prompts), expected);
 }

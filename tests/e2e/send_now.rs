@@ -101,7 +101,7 @@ async fn all_run_as_one_prompt_in_order_with_the_options_of_the_first() {
 #[tokio::test]
 async fn what_is_too_much_for_one_prompt_is_refused_before_anything_is_stopped() {
     let mut scene = Scene::new().await;
-    scene.running("/demo ask").await;
+    scene.asking("asks").await;
     let long = "l".repeat(100_000);
     for id in ["a", "b", "c"] {
         scene.client.admit(&scene.chat, id, &long).await;

@@ -1,9 +1,10 @@
 //! Pages of the transcript.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{Chat, contents};
+use usher_tests::chat::{Chat, accepted, by_role, contents, string};
 use usher_tests::client::Client;
-use usher_tests::server::Server;
+use usher_tests::scene::Scene;
+use usher_tests::server::{Launch, Server};
 
 async fn page(client: &mut Client, chat: &Chat, bounds: Value) -> (Vec<Value>, bool) {
     let mut request = json!({"session_id": chat.session_id});
@@ -86,4 +87,65 @@ async fn a_long_answer_is_cut_in_lists_and_says_so() {
     let answer = client.transcript(&chat).await.pop().unwrap();
     assert_eq!(answer["content"].as_str().unwrap().len(), 262_144);
     assert_eq!(answer["content_truncated"], true);
+}
+
+#[tokio::test]
+async fn c103_a_prompt_that_ran_reaches_the_agent_once_however_often_its_readers_come_back() {
+    const AGENT: &str = "[agents.mine]\nkind = \"command\"\ncommand = \"sh\"\n\
+                         args = [\"-c\", \"cat >>seen; echo >>seen; echo ok\"]\n";
+    let launch = Launch::new().config(&format!("dispatch_pass = \"10ms\"\n{AGENT}"));
+    let work = json!({"agent": "mine", "workspace_dir": launch.home().path("work")});
+    let mut scene = Scene::with(&launch, work).await;
+    scene.admit("A").await;
+    scene.settled().await;
+    let before = scene.client.transcript(&scene.chat).await;
+    assert_eq!(contents(&before), ["A", "ok\n"]);
+    for round in 0..8 {
+        if round == 4 {
+            scene = scene.restarted().await;
+        }
+        let mut link = Client::connect(&scene.server).await;
+        link.subscribe(&scene.chat).await;
+        assert_eq!(accepted(&link.add(&scene.chat, "A", "A").await).1, "replayed");
+        link.set_auto_run(&scene.chat, false).await;
+        link.set_auto_run(&scene.chat, true).await;
+        assert_eq!(link.ok("message.queue.drain", scene.chat.identity()).await["drained"], false);
+        link.cut();
+    }
+    scene.admit("B").await;
+    scene.settled().await;
+    let after = scene.client.transcript(&scene.chat).await;
+    assert_eq!(after[..2], before);
+    assert_eq!(contents(&after), ["A", "ok\n", "B", "ok\n"]);
+    assert_eq!(launch.home().read("work/seen"), "A\nB\n");
+}
+
+#[tokio::test]
+async fn c105_the_order_is_that_of_the_server_whatever_time_clients_claim() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    let mut other = Client::connect(&scene.server).await;
+    let times =
+        ["2099-01-01T05:00:00.000Z", "2000-01-01T00:00:00.000Z", "1969-12-31T23:57:00.000Z"];
+    for (text, time) in ["A", "B", "C"].into_iter().zip(times) {
+        let mut payload = scene.chat.prompt(text, text);
+        let claims = json!({
+            "queued_at": time, "created_at": time, "sent_at": time, "timestamp": time,
+            "metadata": {"queued_at": time}, "position": 1, "seq": 1,
+        });
+        usher_tests::client::merge(&mut payload, claims);
+        let link = if text == "C" { &mut other } else { &mut scene.client };
+        let answer = link.ok("message.queue.add", payload).await;
+        assert_ne!(answer["queued_at"], json!(time));
+    }
+    let queued: Vec<String> =
+        scene.client.entries(&scene.chat).await.iter().map(|e| string(&e["queued_at"])).collect();
+    assert!(queued.is_sorted(), "{queued:?}");
+    scene.run_all().await;
+    let transcript = scene.client.transcript(&scene.chat).await;
+    assert_eq!(contents(&by_role(&transcript, "user")), ["A", "B", "C"]);
+    let seqs: Vec<&Value> = transcript.iter().map(|message| &message["seq"]).collect();
+    assert_eq!(json!(seqs), json!([1, 2, 3, 4, 5, 6]));
+    let created: Vec<String> = transcript.iter().map(|m| string(&m["created_at"])).collect();
+    assert!(created.is_sorted(), "{created:?}");
 }

@@ -1,7 +1,7 @@
 //! What a remove or clear took comes back once, at its place, within the session's life.
 
 use serde_json::{Value, json};
-use usher_tests::chat::Chat;
+use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Answer, Client, Refusal};
 use usher_tests::server::Server;
 
@@ -67,4 +67,47 @@ async fn another_sessions_undo_and_a_made_up_one_are_nothing_to_restore() {
     assert_eq!(restore(&mut client, &other, &removed).await, expired());
     assert_eq!(restore(&mut client, &chat, &json!({"undo_id": "made up"})).await, expired());
     assert_eq!(restore(&mut client, &chat, &removed).await, Ok(json!({"restored": 1})));
+}
+
+#[tokio::test]
+async fn clear_takes_every_entry_and_counts_them() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    for number in 0..3 {
+        client.admit(&chat, &format!("k{number}"), "x").await;
+    }
+    let stale = chat.with(json!({"expected_queue_revision": 0}));
+    let refusal = client.request("message.queue.cancel", stale).await.unwrap_err();
+    let revision = client.queue(&chat).await["queue_revision"].clone();
+    assert_eq!(refusal, Refusal::new("queue_changed", json!({"queue_revision": revision})));
+
+    let exact = chat.with(json!({"expected_queue_revision": revision}));
+    let cleared = client.ok("message.queue.cancel", exact).await;
+    assert_eq!((&cleared["session_id"], &cleared["removed"]), (&json!(chat.session_id), &json!(3)));
+    assert!(cleared["undo_id"].is_string());
+    let cleared = client.ok("message.queue.cancel", chat.identity()).await;
+    assert_eq!(cleared["removed"], 0);
+    let queue = client.queue(&chat).await;
+    assert_eq!((&queue["count"], &queue["auto_run"]), (&json!(0), &json!(false)));
+}
+
+#[tokio::test]
+async fn remove_takes_one_entry_once() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    let mut ids = Vec::new();
+    for text in ["A", "B", "C"] {
+        ids.push(client.admit(&chat, text, text).await);
+    }
+    let removed = client.ok("message.queue.remove", chat.with(json!({"entry_id": ids[1]}))).await;
+    assert_eq!(removed["entry_id"], json!(ids[1]));
+    assert_eq!(contents(&client.entries(&chat).await), ["A", "C"]);
+    let gone = Refusal::new("entry_not_found", json!({}));
+    for id in [ids[1].as_str(), "no-such-id", "00000000-0000-0000-0000-000000000000"] {
+        let again =
+            client.request("message.queue.remove", chat.with(json!({"entry_id": id}))).await;
+        assert_eq!(again, Err(gone.clone()), "{id}");
+    }
 }

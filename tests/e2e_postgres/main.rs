@@ -5,15 +5,33 @@
 
 #[path = "../e2e/admission.rs"]
 mod admission;
+#[path = "../e2e/auto_run.rs"]
+mod auto_run;
+#[path = "../e2e/capacity.rs"]
+mod capacity;
 mod database;
+#[path = "../e2e/events.rs"]
+mod events;
+#[path = "../e2e/folding.rs"]
+mod folding;
 #[path = "../e2e/identity.rs"]
 mod identity;
 #[path = "../e2e/lifecycle.rs"]
 mod lifecycle;
+#[path = "../e2e/merge.rs"]
+mod merge;
+#[path = "../e2e/races.rs"]
+mod races;
+#[path = "../e2e/reorder.rs"]
+mod reorder;
 #[path = "../e2e/replay.rs"]
 mod replay;
+#[path = "../e2e/send_now.rs"]
+mod send_now;
 #[path = "../e2e/settings.rs"]
 mod settings;
+#[path = "../e2e/tasks.rs"]
+mod tasks;
 #[path = "../e2e/transcript.rs"]
 mod transcript;
 #[path = "../e2e/transfer.rs"]
@@ -22,3 +40,5 @@ mod transfer;
 mod turns;
 #[path = "../e2e/undo.rs"]
 mod undo;
+#[path = "../e2e/users.rs"]
+mod users;

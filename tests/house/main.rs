@@ -216,6 +216,30 @@ fn every_error_code_has_a_text_in_every_language() {
 }
 
 #[test]
+fn every_error_code_is_reached_by_a_test_of_the_real_server() {
+    // What the server never answers (a link that drains reads no more requests), and what belongs to
+    // actions that it does not have yet.
+    let unreachable = [
+        ErrorCode::ShuttingDown,
+        ErrorCode::AttachmentUnavailable,
+        ErrorCode::ReferenceInvalid,
+        ErrorCode::PlanCommentConflict,
+        ErrorCode::EditConflict,
+        ErrorCode::OperationConflict,
+        ErrorCode::RevisionConflict,
+    ];
+    let tests: Vec<String> =
+        rust_files("tests/e2e").iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let reached = |code: &ErrorCode| {
+        let quoted = format!("\"{}\"", code.as_str());
+        tests.iter().any(|text| text.contains(&quoted))
+    };
+    let (reached, missed): (Vec<ErrorCode>, Vec<ErrorCode>) =
+        ErrorCode::ALL.iter().copied().partition(|code| reached(code));
+    assert_eq!(missed, unreachable, "reached: {reached:?}");
+}
+
+#[test]
 fn the_top_level_is_tidy() {
     let mut folders = Vec::new();
     let mut files = Vec::new();

@@ -21,7 +21,14 @@ impl Chat {
         Self::create_with(client, json!({})).await
     }
 
-    /// The same with more fields in the request.
+    /// The same with auto-run off: what is admitted waits.
+    pub async fn parked(client: &mut Client) -> Self {
+        let chat = Self::create(client).await;
+        client.set_auto_run(&chat, false).await;
+        chat
+    }
+
+    /// Makes a task with a session, with more fields in the request.
     pub async fn create_with(client: &mut Client, fields: Value) -> Self {
         let mut request = json!({"title": "a task"});
         merge(&mut request, fields);

@@ -343,21 +343,17 @@ impl Session {
             return refused_with("turn_changed", json!({"turn_id": open.map(turn_name)}));
         }
         self.check_revision(expected_revision)?;
-        if self.turn.as_ref().is_some_and(|turn| turn.stopping) {
-            return refused("send_now_conflict");
-        }
-        let which = |known: &Entry| {
+        let which = |known: &&mut Entry| {
             known.place == Place::Waiting && entry.is_none_or(|entry| entry == known.id)
         };
-        let mut sent_count = 0;
-        for known in &mut self.entries {
-            if which(known) {
-                known.place = Place::Claimed;
-                sent_count += 1;
-            }
-        }
-        if sent_count == 0 {
-            return refused(if entry.is_some() { "entry_not_found" } else { "queue_empty" });
+        let stopping = self.turn.as_ref().is_some_and(|turn| turn.stopping);
+        let chosen: Vec<&mut Entry> = self.entries.iter_mut().filter(which).collect();
+        let sent_count = chosen.len();
+        match (sent_count, entry) {
+            (0, Some(_)) => return refused("entry_not_found"),
+            (0, None) => return refused("queue_empty"),
+            _ if stopping => return refused("send_now_conflict"),
+            _ => chosen.into_iter().for_each(|entry| entry.place = Place::Claimed),
         }
         self.revision += 1;
         if resume {

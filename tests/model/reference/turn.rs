@@ -47,6 +47,9 @@ impl Session {
         let Some(turn) = &self.turn else {
             return after(&|next| next.off.is_none() && next.reserve_head()).into_iter().collect();
         };
+        if turn.stopping && turn.question.is_some() {
+            return after(&Self::close_question).into_iter().collect();
+        }
         let next = match turn.stage {
             Stage::Reserved => after(&Self::hand_over),
             Stage::HandedOver => after(&Self::accept),
@@ -54,9 +57,32 @@ impl Session {
         };
         // An agent that was told to stop may have gone on a little before it heard of it.
         let stopped = turn.stopping && turn.stage == Stage::Running;
-        let reason = turn.replaced.then_some("replaced");
-        let stopped = stopped.then(|| after(&|next| next.end("cancelled", reason, None))).flatten();
+        let stopped = stopped.then(|| self.stopped_ends()).into_iter().flatten();
         next.into_iter().chain(stopped).collect()
+    }
+
+    /// The runner hears that the turn is to stop: nobody can answer from here on.
+    fn close_question(&mut self) -> bool {
+        let turn = self.turn.as_mut().expect("a turn is open");
+        turn.question = None;
+        turn.script.push_front(Step::Say("You chose nothing".to_owned()));
+        true
+    }
+
+    /// How a turn that was told to stop may end: cancelled, whatever the agent says of it.
+    fn stopped_ends(&self) -> Vec<Self> {
+        let turn = self.turn.as_ref().expect("a turn is open");
+        let after = |reason: &'static str, text: Option<String>| {
+            let mut next = self.clone();
+            let reason = if turn.replaced { "replaced" } else { reason };
+            next.end("cancelled", (!reason.is_empty()).then_some(reason), text);
+            next
+        };
+        match turn.script.front() {
+            Some(Step::Fail(text)) => vec![after("error", Some(text.clone())), after("", None)],
+            Some(Step::Refuse) => vec![after("refused", None), after("", None)],
+            _ => vec![after("", None)],
+        }
     }
 
     fn hand_over(&mut self) -> bool {
@@ -200,7 +226,8 @@ impl Session {
     ) -> bool {
         let notice = match (outcome, reason) {
             ("failed", _) => Some("turn_failed"),
-            ("cancelled", None) => Some("turn_cancelled"),
+            ("cancelled", Some("replaced")) => None,
+            ("cancelled", _) => Some("turn_cancelled"),
             (_, Some("refused")) => Some("turn_refused"),
             _ => None,
         };
@@ -224,7 +251,7 @@ impl Session {
             prompt.expect("the agent had the prompt").status = "failed";
             self.park("failed");
         }
-        if reason == Some("refused") {
+        if (outcome, reason) == ("completed", Some("refused")) {
             self.park("refused");
         }
         self.told_end(turn.id, outcome, reason, text);
@@ -260,9 +287,6 @@ impl Session {
         };
         turn.stopping = true;
         turn.replaced = reason.is_some();
-        if turn.question.take().is_some() {
-            turn.script.push_front(Step::Say("You chose nothing".to_owned()));
-        }
         if turn.stage == Stage::Reserved {
             let turn = turn.id;
             self.turn = None;

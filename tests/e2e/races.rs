@@ -1,10 +1,10 @@
-//! Send now at the moments at which a turn begins or ends: every prompt runs once, and never two
-//! at a time.
+//! What meets the very moment at which a turn begins or ends: every prompt runs once, in order, and
+//! never two at a time.
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot::Receiver;
 use tokio::task::JoinSet;
-use usher_tests::chat::{Chat, by_role, string};
+use usher_tests::chat::{Chat, accepted, by_role, contents, string};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::random::Random;
 use usher_tests::scene::Scene;
@@ -177,4 +177,111 @@ async fn everything_sent_now_while_prompts_arrive_and_turns_end_runs_once() {
     admitted.sort_unstable();
     assert_eq!(ran, admitted);
     assert_eq!(scene.client.queue(&chat).await["count"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c004_a_prompt_sent_as_a_turn_ends_runs_exactly_once() {
+    const SESSIONS: usize = 5;
+    const ROUNDS: usize = 100;
+    let (random, seed) = Random::from_environment();
+    let server = Server::start();
+    let mut sessions = JoinSet::new();
+    for session in 0..SESSIONS {
+        let mut client = Client::connect(&server).await;
+        let mut other = Client::connect(&server).await;
+        let chat = Chat::create(&mut client).await;
+        client.subscribe(&chat).await;
+        let mut random = random.clone();
+        sessions.spawn(async move {
+            let mut expected = Vec::new();
+            for round in 0..ROUNDS {
+                let (a, b) = (format!("a{round}"), format!("b{round}"));
+                let asks = format!("/demo ask; say {a}");
+                client.admit(&chat, &a, &asks).await;
+                let is_asking = |s: &Value, _: &Value| s["state"] == "awaiting_permission";
+                client.until(&chat, is_asking).await;
+                let question = client.session(&chat).await["permission"]["request_id"].clone();
+                let answer = chat.with(json!({"request_id": question, "option_id": "once"}));
+                // In either order, and up to some steps apart.
+                let lead = random.below(10) + session as u64;
+                let first_the_prompt = random.below(2) == 0;
+                let (sent, ended);
+                if first_the_prompt {
+                    sent = other.send("message.queue.add", chat.prompt(&b, &b)).await.unwrap();
+                    ended = client.send("permission.respond", answer).await.unwrap();
+                } else {
+                    ended = client.send("permission.respond", answer).await.unwrap();
+                    for _ in 0..lead {
+                        other.ok("ping", json!({})).await;
+                    }
+                    sent = other.send("message.queue.add", chat.prompt(&b, &b)).await.unwrap();
+                }
+                let outcome = accepted(&other.answer(&sent).await.unwrap()).1;
+                assert_eq!(outcome, "admitted", "round {round}, seed {seed}");
+                assert!(client.answer(&ended).await.unwrap().is_ok());
+                client.until_settled(&chat).await;
+                assert_eq!(accepted(&client.add(&chat, &b, &b).await).1, "replayed");
+                expected.extend([asks, b]);
+            }
+            assert_eq!(ran(&mut client, &chat).await, expected, "seed {seed}");
+        });
+    }
+    while let Some(done) = sessions.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c004_prompts_that_follow_each_other_closely_run_exactly_once() {
+    const ROUNDS: usize = 150;
+    let mut scene = Scene::new().await;
+    let mut expected = Vec::new();
+    for round in 0..ROUNDS {
+        // The second one meets the end of the first one's turn at any of its points.
+        for text in [format!("a{round}"), format!("b{round}")] {
+            scene.admit(&text).await;
+            expected.push(text);
+        }
+        if round % 10 == 9 {
+            scene.settled().await;
+        }
+    }
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, expected);
+}
+
+#[tokio::test]
+async fn c021_a_prompt_sent_while_a_cancel_settles_is_there_once() {
+    const ROUNDS: usize = 51;
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    for round in 0..ROUNDS {
+        client.set_auto_run(&chat, true).await;
+        client.admit(&chat, &format!("turn-{round}"), "/demo hang").await;
+        client.until_running(&chat).await;
+        let id = format!("k{round}");
+        let cancel = client.send("turn.cancel", chat.identity()).await.unwrap();
+        let first = other.send("message.queue.add", chat.prompt(&id, &id)).await.unwrap();
+        // Step by step later in the settling of the cancel.
+        for _ in 0..round {
+            client.ok("ping", json!({})).await;
+        }
+        let mut outcomes = vec![accepted(&client.add(&chat, &id, &id).await)];
+        outcomes.push(accepted(&other.answer(&first).await.unwrap()));
+        assert_eq!(outcomes[0].0, outcomes[1].0, "round {round}");
+        assert!(client.answer(&cancel).await.unwrap().is_ok());
+        client.until(&chat, |session, _| session["state"] == "idle").await;
+        client.set_auto_run(&chat, true).await;
+        client.until(&chat, |_, queue| queue["count"] == 0).await;
+        client.until_settled(&chat).await;
+    }
+    let prompts = by_role(&client.transcript(&chat).await, "user");
+    let mut expected = Vec::new();
+    for round in 0..ROUNDS {
+        expected.extend(["/demo hang".to_owned(), format!("k{round}")]);
+    }
+    assert_eq!(contents(&prompts), expected);
 }
