@@ -10,13 +10,15 @@ mod operation;
 mod reference;
 mod run;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use usher_tests::home::Home;
+use usher_tests::postgres::Database;
 use usher_tests::random::Random;
 use usher_tests::server::{Launch, Server};
 
@@ -24,8 +26,10 @@ use crate::operation::Step;
 use crate::reference::{Folding, Settings};
 use crate::run::{Links, PATIENCE, PATIENCE_OF_SHRINKING};
 
-/// Sequences of one run.
+/// Sequences of one run on SQLite.
 const SEQUENCES: usize = 2_000;
+/// Sequences of one run on PostgreSQL.
+const SEQUENCES_ON_POSTGRESQL: usize = 300;
 /// Sequences that run at once.
 const WORKERS: usize = 8;
 /// How long a failed sequence is made smaller.
@@ -43,6 +47,14 @@ async fn random_sequences_that_fold_do_what_the_reference_does() {
     let launch = Launch::new().env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
     let settings = Settings { cap: 3, folding: Folding::On };
     check(&launch.folding().start(), settings, SEQUENCES / 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_sequences_on_postgresql_do_what_the_reference_does() {
+    let launch = Launch::with_home(Home::over(Some(Arc::new(Database::new()))));
+    let launch = launch.env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
+    let settings = Settings { cap: 3, folding: Folding::On };
+    check(&launch.folding().start(), settings, SEQUENCES_ON_POSTGRESQL).await;
 }
 
 async fn check(server: &Server, settings: Settings, sequences: usize) {
