@@ -10,34 +10,54 @@ mod operation;
 mod reference;
 mod run;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use usher_tests::home::Home;
+use usher_tests::postgres::Database;
 use usher_tests::random::Random;
 use usher_tests::server::{Launch, Server};
 
 use crate::operation::Step;
-use crate::run::{FAILED, Links};
+use crate::reference::{Folding, Settings};
+use crate::run::{Links, PATIENCE, PATIENCE_OF_SHRINKING};
 
-/// Sequences of one run.
+/// Sequences of one run on SQLite.
 const SEQUENCES: usize = 2_000;
+/// Sequences of one run on PostgreSQL.
+const SEQUENCES_ON_POSTGRESQL: usize = 300;
 /// Sequences that run at once.
 const WORKERS: usize = 8;
 /// How long a failed sequence is made smaller.
-const SHRINKING_MAX: Duration = Duration::from_secs(120);
+const SHRINKING_MAX: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_sequences_do_what_the_reference_does() {
     let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION").env("RUST_LOG", "info");
-    let server = launch.start();
-    check(&server, SEQUENCES).await;
+    let settings = Settings { cap: 10, folding: Folding::Off };
+    check(&launch.start(), settings, SEQUENCES / 2).await;
 }
 
-async fn check(server: &Server, sequences: usize) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_sequences_that_fold_do_what_the_reference_does() {
+    let launch = Launch::new().env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
+    let settings = Settings { cap: 3, folding: Folding::On };
+    check(&launch.folding().start(), settings, SEQUENCES / 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_sequences_on_postgresql_do_what_the_reference_does() {
+    let launch = Launch::with_home(Home::over(Some(Arc::new(Database::new()))));
+    let launch = launch.env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
+    let settings = Settings { cap: 3, folding: Folding::On };
+    check(&launch.folding().start(), settings, SEQUENCES_ON_POSTGRESQL).await;
+}
+
+async fn check(server: &Server, settings: Settings, sequences: usize) {
     let replayed = std::env::var("USHER_TEST_SEED").is_ok();
     let (mut random, seed) = Random::from_environment();
     let seeds: Vec<u64> = match replayed {
@@ -47,16 +67,17 @@ async fn check(server: &Server, sequences: usize) {
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(None);
     let worker = async || {
-        let mut links = Links::connect(server).await;
-        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed))
-            && !FAILED.load(Ordering::Relaxed)
-        {
+        let mut links = Links::connect(server, settings, PATIENCE).await;
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut tree = tree(*seed);
-            if let Err(error) = links.run(&tree.current()).await
-                && !FAILED.swap(true, Ordering::Relaxed)
-            {
-                let smallest = shrink(server, &mut tree, error).await;
-                *failed.lock().expect("nobody panics while holding it") = Some((*seed, smallest));
+            if let Err(error) = links.run(&tree.current()).await {
+                // The others are in vain.
+                if next.swap(seeds.len(), Ordering::Relaxed) < seeds.len() + WORKERS {
+                    let smallest = shrink(server, settings, &mut tree, error).await;
+                    let mut failed = failed.lock().expect("nobody panics while holding it");
+                    failed.get_or_insert((*seed, smallest));
+                }
+                return;
             }
         }
     };
@@ -81,14 +102,20 @@ fn tree(seed: u64) -> Tree {
 }
 
 /// Returns the smallest sequence that was found to fail, and how it does.
-async fn shrink(server: &Server, tree: &mut Tree, error: String) -> (Vec<Step>, String) {
+async fn shrink(
+    server: &Server,
+    settings: Settings,
+    tree: &mut Tree,
+    error: String,
+) -> (Vec<Step>, String) {
     let began = Instant::now();
+    let links = || Links::connect(server, settings, PATIENCE_OF_SHRINKING);
     let mut smallest = (tree.current(), error);
     while began.elapsed() < SHRINKING_MAX && tree.simplify() {
         loop {
             // Links of its own: a failed sequence leaves a mess behind.
             let steps = tree.current();
-            if let Err(error) = Links::connect(server).await.run(&steps).await {
+            if let Err(error) = links().await.run(&steps).await {
                 smallest = (steps, error);
                 break;
             }

@@ -52,7 +52,12 @@ pub(crate) enum Kind {
     Add,
     AddUnidentified,
     Replay,
+    Get,
     Remove,
+    Merge,
+    Reorder,
+    SendNow,
+    SendAllNow,
     Clear,
     Restore,
     Drain,
@@ -68,7 +73,12 @@ const IN_PLAY: &[(u32, Kind)] = &[
     (30, Kind::Add),
     (4, Kind::AddUnidentified),
     (8, Kind::Replay),
+    (3, Kind::Get),
     (10, Kind::Remove),
+    (8, Kind::Merge),
+    (8, Kind::Reorder),
+    (10, Kind::SendNow),
+    (4, Kind::SendAllNow),
     (4, Kind::Clear),
     (10, Kind::Restore),
     (8, Kind::Drain),
@@ -152,14 +162,12 @@ impl Operation {
                 0 => self.add(Some("k0".to_owned())),
                 known => self.replay(session, self.pick.index(known)),
             },
-            Kind::Remove if self.unusual(48) => {
-                // Gone, reserved, or of another session.
-                let all = model.sessions.iter().flat_map(|session| &session.entries);
-                Ask::Remove { entry: self.one_of(all.map(|entry| entry.id)) }
-            }
-            Kind::Remove => {
-                Ask::Remove { entry: self.one_of(session.waiting().map(|entry| entry.id)) }
-            }
+            Kind::Get => Ask::Get { entry: self.entry(model) },
+            Kind::Remove => Ask::Remove { entry: self.entry(model) },
+            Kind::Merge => Ask::Merge { entry: self.entry(model) },
+            Kind::Reorder => self.reorder(session),
+            Kind::SendNow => self.send_now(session, Some(self.entry(model))),
+            Kind::SendAllNow => self.send_now(session, None),
             Kind::Clear => Ask::Clear { expected_revision: self.revision(session) },
             Kind::Restore if self.unusual(48) => {
                 let all = model.sessions.iter().flat_map(|session| &session.undos);
@@ -189,6 +197,47 @@ impl Operation {
             },
         };
         Call { number, session: self.session, identity: session.identity(), ask }
+    }
+
+    /// Mostly a visible entry; else one that is gone, hidden or of another session.
+    fn entry(&self, model: &Model) -> u32 {
+        let all = model.sessions.iter().flat_map(|session| &session.entries);
+        match self.unusual(48) {
+            true => self.one_of(all.map(|entry| entry.id)),
+            false => self.one_of(model.sessions[self.session].waiting().map(|entry| entry.id)),
+        }
+    }
+
+    /// Mostly a permutation; else one entry is missing, twice there, or unknown.
+    fn reorder(&self, session: &Session) -> Ask {
+        let mut order: Vec<u32> = session.waiting().map(|entry| entry.id).collect();
+        if !order.is_empty() {
+            let places = order.len();
+            order.rotate_left(self.pick.index(places));
+            order.swap(0, usize::from(self.choice) % places);
+            match self.choice {
+                0..16 => drop(order.pop()),
+                16..32 => order[0] = order[places - 1],
+                32..40 => order[0] = NOTHING,
+                40..48 => order.push(order[0]),
+                _ => {}
+            }
+        }
+        let expected_revision = if self.unusual(96) { self.revision(session) } else { None };
+        Ask::Reorder { order, expected_revision }
+    }
+
+    fn send_now(&self, session: &Session, entry: Option<u32>) -> Ask {
+        Ask::SendNow {
+            entry,
+            expected_turn: match self.choice % 8 {
+                0 => Some(self.one_of(session.ended.iter().copied())),
+                1 => session.turn(),
+                _ => None,
+            },
+            expected_revision: if self.unusual(64) { self.revision(session) } else { None },
+            resume: !self.choice.is_multiple_of(3),
+        }
     }
 
     fn add(&self, admission_id: Option<String>) -> Ask {

@@ -1,7 +1,6 @@
 //! One sequence on a real server: every step is sent, and what the server answers and shows has
 //! to be what the reference allows.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,17 +10,14 @@ use usher_tests::server::Server;
 
 use crate::names::Names;
 use crate::operation::{Link, Operation, SESSIONS, Step};
-use crate::reference::{Call, Look, Model};
+use crate::reference::{Call, Look, Model, Settings};
 
 /// Which task each session is in.
 const TASKS_OF_SESSIONS: [usize; SESSIONS] = [0, 0, 1];
 /// How long a sequence may wait for what may never come: less than an idle link may be silent.
-const PATIENCE_OF_RUNNING: Duration = Duration::from_secs(20);
-/// How long a sequence that is being shrunk may wait for what may never come.
-const PATIENCE_OF_SHRINKING: Duration = Duration::from_secs(3);
-
-/// Whether a sequence failed already: the others are in vain then.
-pub(crate) static FAILED: AtomicBool = AtomicBool::new(false);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The same while a failed sequence is made smaller.
+pub(crate) const PATIENCE_OF_SHRINKING: Duration = Duration::from_secs(3);
 
 /// Three links to one server.
 pub(crate) struct Links {
@@ -29,6 +25,8 @@ pub(crate) struct Links {
     second: Client,
     watch: Client,
     user: Value,
+    settings: Settings,
+    patience: Duration,
 }
 
 /// What the reference says may be true after a step, and what things are called then.
@@ -36,12 +34,12 @@ type World = (Model, Names);
 
 impl Links {
     /// Connects.
-    pub(crate) async fn connect(server: &Server) -> Self {
+    pub(crate) async fn connect(server: &Server, settings: Settings, patience: Duration) -> Self {
         let first = Client::connect(server).await;
         let second = Client::connect(server).await;
         let mut watch = Client::dial(server).await.expect("the server accepts a link");
         let user = watch.hello(json!({})).await.expect("hello is answered")["user"].take();
-        Self { first, second, watch, user }
+        Self { first, second, watch, user, settings, patience }
     }
 
     /// Runs a sequence in fresh sessions.
@@ -62,7 +60,7 @@ impl Links {
     }
 
     async fn fresh(&mut self) -> Result<World, String> {
-        let model = Model::new(&TASKS_OF_SESSIONS);
+        let model = Model::new(&TASKS_OF_SESSIONS, self.settings);
         let mut names = Names::default();
         names.bind("$user", self.user["id"].as_str().unwrap_or_default())?;
         names.bind("$user-name", self.user["name"].as_str().unwrap_or_default())?;
@@ -172,11 +170,7 @@ impl Links {
                     continue;
                 }
             }
-            let patience = match FAILED.load(Ordering::Relaxed) {
-                true => PATIENCE_OF_SHRINKING,
-                false => PATIENCE_OF_RUNNING,
-            };
-            match timeout(patience, self.watch.until_notified()).await {
+            match timeout(self.patience, self.watch.until_notified()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(closed)) => return Err(lost(closed)),
                 Err(_) => return Err(format!("never: {nearest}")),
@@ -295,7 +289,7 @@ fn unify(
     told: &[(Value, Value)],
 ) -> Result<(), String> {
     for (session, look) in model.sessions.iter().zip(looks) {
-        let expected = session.look(model.cap);
+        let expected = session.look(model.settings);
         let what = ["queue", "session", "transcript"];
         for ((expected, actual), what) in expected.iter().zip(look).zip(what) {
             let same = names.unify(expected, actual);

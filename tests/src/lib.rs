@@ -12,6 +12,7 @@ pub mod disk;
 pub mod fill;
 pub mod home;
 pub mod leaks;
+pub mod pauses;
 pub mod postgres;
 pub mod pty;
 pub mod random;

@@ -138,6 +138,7 @@ impl Runner {
 
     async fn run_turn(&mut self, start: TurnStart) {
         stop::point("after_reservation");
+        stop::pause("reservation", self.session).await;
         let id = start.turn_id;
         let (agent, patience) = match self.take_agent(&start) {
             Ok(taken) => taken,
@@ -155,6 +156,7 @@ impl Runner {
             return;
         }
         stop::point("after_hand_over");
+        stop::pause("hand_over", self.session).await;
         let prompt = AgentPrompt {
             text: start.text.to_string(),
             model: start.run.model.clone(),
@@ -197,6 +199,7 @@ impl Runner {
             };
             match step {
                 Step::Order(Order::Stop(id)) if id == turn.id => {
+                    stop::pause("stop", self.session).await;
                     self.close_question(&mut turn, &agent, PermissionClosed::Cancelled).await;
                     turn.grace_over = Some(Instant::now() + turn.patience);
                     drop(agent.commands.send(AgentCommand::Cancel).await);
@@ -251,6 +254,7 @@ impl Runner {
     async fn accept(&self, turn: &mut Turn) {
         if !turn.accepted {
             turn.accepted = true;
+            stop::pause("acceptance", self.session).await;
             drop(insist(|| self.service.accept(self.session, turn.id)).await);
             stop::point("after_acceptance");
         }
@@ -316,6 +320,7 @@ impl Runner {
 
     async fn end(&self, turn: TurnId, end: TurnEnd) {
         let (outcome, reason) = (end.outcome, end.reason);
+        stop::pause("turn_end", self.session).await;
         info!(session = %self.session, %turn, %outcome, ?reason, "turn ended");
         let ended = insist(|| self.service.end(self.session, turn, end.clone()));
         drop(ended.await);

@@ -14,6 +14,7 @@ use crate::domain::send_now::{self, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
 use crate::domain::settings::{QueuePolicy, Switch};
 use crate::domain::{Change, Decision, Event, turn};
+use crate::stop;
 use crate::store::{Reads, StoreError, TransactError};
 
 /// Removed entries can be restored for ten minutes.
@@ -220,6 +221,7 @@ impl Service {
         target: Target,
         ask: SendNow,
     ) -> Result<u64, TransactError<QueueError>> {
+        stop::pause("claim", target.session_id).await;
         let (turn_id, now) = (TurnId::from_uuid(fresh_uuid()), now());
         self.store
             .transact(move |reads| {

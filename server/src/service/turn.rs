@@ -13,6 +13,7 @@ use crate::domain::session::{Caller, OpenTurn, Session, Target, authorize};
 use crate::domain::turn::{self, Cancelled};
 use crate::domain::turn_end::{self, Fresh, TurnEnd};
 use crate::domain::{Change, Decision, Event};
+use crate::stop;
 use crate::store::{Reads, StoreError, TransactError};
 
 /// The start of a message that an agent writes.
@@ -41,6 +42,7 @@ impl Service {
         target: Target,
         expected: Option<TurnId>,
     ) -> Transacted<Cancelled> {
+        stop::pause("cancel", target.session_id).await;
         let now = now();
         self.store
             .transact(move |reads| {

@@ -17,24 +17,37 @@ pub(crate) use shown::Look;
 use serde_json::Value;
 use usher_tests::client::{Answer, Refusal};
 
-/// The cap of a queue that nobody has set.
-const CAP: u64 = 10;
+/// What is set for every queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Entries a queue may hold; 0: no cap.
+    pub(crate) cap: u64,
+    /// Whether admissions fold into the tail.
+    pub(crate) folding: Folding,
+}
+
+/// Whether admissions fold into the tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Folding {
+    On,
+    Off,
+}
 
 /// Everything that the server is to know, or to be found out to know.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Model {
     /// By number.
     pub(crate) sessions: Vec<Session>,
-    /// Entries a queue may hold.
-    pub(crate) cap: u64,
+    /// What is set.
+    pub(crate) settings: Settings,
 }
 
 impl Model {
     /// Fresh sessions, named by the number of their task.
-    pub(crate) fn new(tasks_of_sessions: &[usize]) -> Self {
+    pub(crate) fn new(tasks_of_sessions: &[usize], settings: Settings) -> Self {
         let sessions =
             tasks_of_sessions.iter().enumerate().map(|(name, task)| Session::new(name, *task));
-        Self { sessions: sessions.collect(), cap: CAP }
+        Self { sessions: sessions.collect(), settings }
     }
 
     /// Returns how many turns began and ended since the last look.

@@ -9,8 +9,10 @@ use super::turn::Turn;
 pub(crate) enum Place {
     /// In the queue, visible.
     Waiting,
-    /// Stored, and hidden: a turn has it.
+    /// Stored, and hidden: the open turn has it.
     Reserved,
+    /// Stored, and hidden: it was sent now and runs when the open turn has ended.
+    Claimed,
     /// Taken out by the remove or clear of this undo.
     Removed(u32),
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::session::{Entry, Message, Session};
 use super::turn::{Stage, turn_name};
+use super::{Folding, Settings};
 use crate::names::{NUMBER, TIME};
 
 /// The three looks at one session: its queue, itself, its transcript.
@@ -11,11 +12,11 @@ pub(crate) type Look = [Value; 3];
 
 impl Session {
     /// Returns what a look at the session gives.
-    pub(crate) fn look(&self, cap: u64) -> Look {
-        [self.queue(cap), self.shown(), self.page()]
+    pub(crate) fn look(&self, settings: Settings) -> Look {
+        [self.queue(settings), self.shown(), self.page()]
     }
 
-    fn queue(&self, cap: u64) -> Value {
+    fn queue(&self, settings: Settings) -> Value {
         json!({
             "task_id": self.task_name(),
             "session_id": self.session_name(),
@@ -24,12 +25,12 @@ impl Session {
             "event_seq": NUMBER,
             "entries": self.waiting().map(|entry| self.entry(entry)).collect::<Value>(),
             "count": self.count(),
-            "max": cap,
+            "max": settings.cap,
             "auto_run": self.off.is_none(),
             "auto_run_reason": self.off,
             "blocked": null,
             "merge_enabled": true,
-            "auto_merge_enabled": false,
+            "auto_merge_enabled": settings.folding == Folding::On,
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use super::agent::{Step, script};
-use super::session::{Message, Place, Session};
+use super::session::{Entry, Message, Place, Session};
 
 /// How far an open turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(super) struct Turn {
     pub(super) stage: Stage,
     /// Whether it was told to stop.
     pub(super) stopping: bool,
+    /// Why it was told to, if not by a cancel.
+    pub(super) replaced: bool,
     /// The open question.
     pub(super) question: Option<u32>,
     /// What the agent does next.
@@ -45,6 +47,9 @@ impl Session {
         let Some(turn) = &self.turn else {
             return after(&|next| next.off.is_none() && next.reserve_head()).into_iter().collect();
         };
+        if turn.stopping && turn.question.is_some() {
+            return after(&Self::close_question).into_iter().collect();
+        }
         let next = match turn.stage {
             Stage::Reserved => after(&Self::hand_over),
             Stage::HandedOver => after(&Self::accept),
@@ -52,8 +57,32 @@ impl Session {
         };
         // An agent that was told to stop may have gone on a little before it heard of it.
         let stopped = turn.stopping && turn.stage == Stage::Running;
-        let stopped = stopped.then(|| after(&|next| next.end("cancelled", None, None))).flatten();
+        let stopped = stopped.then(|| self.stopped_ends()).into_iter().flatten();
         next.into_iter().chain(stopped).collect()
+    }
+
+    /// The runner hears that the turn is to stop: nobody can answer from here on.
+    fn close_question(&mut self) -> bool {
+        let turn = self.turn.as_mut().expect("a turn is open");
+        turn.question = None;
+        turn.script.push_front(Step::Say("You chose nothing".to_owned()));
+        true
+    }
+
+    /// How a turn that was told to stop may end: cancelled, whatever the agent says of it.
+    fn stopped_ends(&self) -> Vec<Self> {
+        let turn = self.turn.as_ref().expect("a turn is open");
+        let after = |reason: &'static str, text: Option<String>| {
+            let mut next = self.clone();
+            let reason = if turn.replaced { "replaced" } else { reason };
+            next.end("cancelled", (!reason.is_empty()).then_some(reason), text);
+            next
+        };
+        match turn.script.front() {
+            Some(Step::Fail(text)) => vec![after("error", Some(text.clone())), after("", None)],
+            Some(Step::Refuse) => vec![after("refused", None), after("", None)],
+            _ => vec![after("", None)],
+        }
     }
 
     fn hand_over(&mut self) -> bool {
@@ -86,6 +115,7 @@ impl Session {
             id,
             stage: Stage::Reserved,
             stopping: false,
+            replaced: false,
             question: None,
             script: VecDeque::new(),
             answer: None,
@@ -103,20 +133,28 @@ impl Session {
             message.status = "complete";
             message.content.clone()
         } else {
-            let reserved = self.entries.iter().position(|entry| entry.place == Place::Reserved);
-            let entry = self.entries.remove(reserved.expect("the turn has an entry"));
+            let reserved = |entry: &mut Entry| entry.place == Place::Reserved;
+            let entries: Vec<Entry> = self.entries.extract_if(.., reserved).collect();
+            let mut admission_ids: Vec<String> = Vec::new();
+            for id in entries.iter().flat_map(|entry| &entry.admission_ids) {
+                if !admission_ids.contains(id) {
+                    admission_ids.push(id.clone());
+                }
+            }
+            let contents: Vec<_> = entries.iter().map(|entry| entry.content.as_str()).collect();
+            let content = contents.join(BLANK_LINE);
             self.revision += 1;
             self.transcript.push(Message {
                 life,
                 turn: turn.id,
                 role: "user",
-                content: entry.content.clone(),
+                content: content.clone(),
                 status: "complete",
-                admission_ids: entry.admission_ids,
+                admission_ids,
                 notice: None,
                 resolution: None,
             });
-            entry.content
+            content
         };
         turn.script = script(&prompt);
         true
@@ -188,6 +226,7 @@ impl Session {
     ) -> bool {
         let notice = match (outcome, reason) {
             ("failed", _) => Some("turn_failed"),
+            ("cancelled", Some("replaced")) => None,
             ("cancelled", _) => Some("turn_cancelled"),
             (_, Some("refused")) => Some("turn_refused"),
             _ => None,
@@ -212,10 +251,11 @@ impl Session {
             prompt.expect("the agent had the prompt").status = "failed";
             self.park("failed");
         }
-        if reason == Some("refused") {
+        if (outcome, reason) == ("completed", Some("refused")) {
             self.park("refused");
         }
         self.told_end(turn.id, outcome, reason, text);
+        self.open_claimed();
         true
     }
 
@@ -240,30 +280,49 @@ impl Session {
         self.told.push(("turn.ended", ended));
     }
 
-    /// A cancel: the turn is told to stop, and what waits is parked.
-    pub(super) fn cancel(&mut self) {
-        let turn = self.turn.as_mut().expect("a turn is open");
+    /// The open turn is told to stop. What was never sent is back at its place, and the turn over.
+    pub(super) fn stop(&mut self, reason: Option<&'static str>) {
+        let Some(turn) = &mut self.turn else {
+            return;
+        };
         turn.stopping = true;
-        if turn.question.take().is_some() {
-            turn.script.push_front(Step::Say("You chose nothing".to_owned()));
-        }
-        let revision = self.revision;
+        turn.replaced = reason.is_some();
         if turn.stage == Stage::Reserved {
-            // It was never sent: the prompt is back at its place.
-            let turn = self.turn.take().expect("a turn is open");
-            let reserved = self.entries.iter_mut().find(|entry| entry.place == Place::Reserved);
-            if let Some(entry) = reserved {
+            let turn = turn.id;
+            self.turn = None;
+            for entry in self.entries.iter_mut().filter(|entry| entry.place == Place::Reserved) {
                 entry.place = Place::Waiting;
-                self.revision = revision + 1;
             }
-            self.told_end(turn.id, "cancelled", None, None);
+            self.told_end(turn, "cancelled", reason, None);
         }
-        if self.off.is_none() && self.waiting().next().is_some() {
+    }
+
+    /// A cancel: the turn stops, and what waits is parked.
+    pub(super) fn cancel(&mut self) {
+        let before = self.waiting().count();
+        self.stop(None);
+        let waiting = self.waiting().count();
+        let parks = self.off.is_none() && waiting > 0;
+        if parks {
             self.switch_off("cancelled");
-            self.revision = revision + 1;
+        }
+        if parks || waiting != before {
+            self.revision += 1;
+        }
+    }
+
+    /// Begins the turn of what was sent now, if no other is open.
+    pub(super) fn open_claimed(&mut self) {
+        let claimed = self.entries.iter_mut().filter(|entry| entry.place == Place::Claimed);
+        let claimed = claimed.map(|entry| entry.place = Place::Reserved).count();
+        if claimed > 0 {
+            self.open(None);
         }
     }
 }
+
+/// Between two texts that become one.
+pub(super) const BLANK_LINE: &str = "\n\n";
 
 pub(super) fn turn_name(id: u32) -> String {
     format!("$turn:{id}")
