@@ -21,6 +21,7 @@ mod replay;
 mod send_now;
 mod settings;
 mod soundness;
+mod starting;
 mod storage;
 mod tampered;
 mod tasks;
