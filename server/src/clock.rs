@@ -1,4 +1,4 @@
-//! Time and fresh ids: the impure values that decisions are given.
+//! Time, fresh ids and tokens: the impure values that decisions are given.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +12,13 @@ pub(crate) fn now() -> UnixMillis {
         Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
     };
     UnixMillis::new(millis)
+}
+
+/// Makes a token: 256 random bits in hex.
+pub(crate) fn fresh_token() -> std::io::Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Mints an id (UUID version 7): new ids sort behind old ones, which keeps indexes local.

@@ -63,6 +63,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// The interval of the dispatcher's regular pass.
     pub dispatch_pass: Duration,
+    /// How long other servers over the same database wait for a silent one.
+    pub node_lease: Duration,
     /// Web pages that may connect, by origin.
     pub allowed_origins: Vec<String>,
     /// The agents.
@@ -108,6 +110,7 @@ struct File {
     merge_enabled: Option<bool>,
     auto_merge_enabled: Option<bool>,
     heartbeat: Option<String>,
+    node_lease: Option<String>,
     dispatch_pass: Option<String>,
     #[serde(default)]
     allowed_origins: Vec<String>,
@@ -166,6 +169,7 @@ impl Settings {
         })?;
         Ok(Self {
             queue,
+            node_lease: time("node_lease", &file.node_lease, Duration::from_secs(15))?,
             heartbeat: time("heartbeat", &file.heartbeat, Duration::from_millis(HEARTBEAT_MS))?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,

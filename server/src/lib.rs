@@ -18,8 +18,10 @@ mod serve;
 pub mod service;
 mod stop;
 pub mod store;
+mod users;
 
 pub use backup::{BackupArgs, backup};
 pub use check::{CheckArgs, check};
 pub use config::ServeArgs;
 pub use serve::serve;
+pub use users::{UserArgs, user};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use usher_server::{BackupArgs, CheckArgs, ServeArgs};
+use usher_server::{BackupArgs, CheckArgs, ServeArgs, UserArgs};
 
 /// Where a server listens when nothing else is said.
 const DEFAULT_LISTEN: &str = "127.0.0.1:4317";
@@ -26,6 +26,8 @@ enum Command {
     Check(CheckArgs),
     /// Copy a database into one file, also while a server uses it
     Backup(BackupArgs),
+    /// Add, list, revoke and remove users, also while a server runs
+    User(UserArgs),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         None => serve(cli.serve),
         Some(Command::Check(args)) => usher_server::check(&args),
         Some(Command::Backup(args)) => usher_server::backup(&args),
+        Some(Command::User(args)) => usher_server::user(&args),
     }
 }
 

@@ -115,6 +115,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let store = open_store(args.database.clone(), files.clone(), Arc::new(sink))
         .await
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+    store.join(settings.node_lease).await.map_err(|error| error.to_string())?;
     let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
     let access = Access::load(&token_file)
         .map_err(|error| format!("token file {}: {error}", token_file.display()))?;
@@ -168,7 +169,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     listeners.serve(&server);
     tokio::spawn({
         let server = Arc::clone(&server);
-        async move { server.tell_news().await }
+        async move { tokio::join!(server.tell_news(), server.watch_users()) }
     });
     announce(urls)?;
 

@@ -1,35 +1,10 @@
 //! Which session a request means, and that an answer never tells whether another one exists.
 
 use serde_json::json;
+use usher_tests::actions::{UNKNOWN, with_identity};
 use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::server::Server;
-
-const UNKNOWN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
-
-/// Every action that names a session by its whole identity, with what it needs beside that.
-fn actions() -> Vec<(&'static str, serde_json::Value)> {
-    vec![
-        ("message.queue.get", json!({})),
-        ("message.queue.add", json!({"client_queue_id": "k1", "content": "A"})),
-        ("message.queue.remove", json!({"entry_id": UNKNOWN})),
-        ("message.queue.cancel", json!({})),
-        ("message.queue.drain", json!({})),
-        ("message.queue.auto_run.set", json!({"enabled": true})),
-        ("turn.cancel", json!({})),
-        ("message.queue.restore", json!({"undo_id": UNKNOWN})),
-        ("message.queue.entry.get", json!({"entry_id": UNKNOWN})),
-        ("message.queue.merge", json!({"entry_id": UNKNOWN})),
-        ("message.queue.reorder", json!({"ordered_ids": []})),
-        ("message.queue.send_now", json!({"scope": "all"})),
-        ("message.queue.send_now", json!({"scope": "entry", "entry_id": UNKNOWN})),
-        ("turn.resolve", json!({"turn_id": UNKNOWN, "resolution": "drop"})),
-        ("permission.respond", json!({"request_id": UNKNOWN, "option_id": "once"})),
-        ("session.set", json!({"title": "another"})),
-        ("session.reset", json!({"keep_queue": false})),
-        ("session.delete", json!({})),
-    ]
-}
 
 #[tokio::test]
 async fn a_wrong_part_of_the_identity_always_gets_the_same_answer() {
@@ -41,7 +16,7 @@ async fn a_wrong_part_of_the_identity_always_gets_the_same_answer() {
     client.set_auto_run(&other, false).await;
     client.admit(&chat, "k1", "A").await;
     let unavailable = Refusal::new("queue_session_unavailable", json!({}));
-    for (action, fields) in actions() {
+    for (action, fields) in with_identity() {
         for wrong in [
             json!({"task_id": other.task_id}),
             json!({"session_id": other.session_id}),

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
+use usher_tests::actions::with_identity;
 use usher_tests::chat::{Chat, accepted, by_role, contents, string};
 use usher_tests::client::{Answer, Client, Refusal};
 use usher_tests::server::Server;
@@ -75,29 +76,6 @@ fn rows(server: &Server) -> Vec<(&'static str, i64)> {
     };
     rows.retain(|(_, count)| *count > 0);
     rows
-}
-
-/// Every action that names a session by its whole identity, with what it needs beside that.
-fn with_identity() -> Vec<(&'static str, Value)> {
-    let unknown = "01890a5d-ac96-774b-bcce-b302099a8057";
-    vec![
-        ("message.queue.get", json!({})),
-        ("message.queue.add", json!({"client_queue_id": "k1", "content": "A"})),
-        ("message.queue.entry.get", json!({"entry_id": unknown})),
-        ("message.queue.remove", json!({"entry_id": unknown})),
-        ("message.queue.cancel", json!({})),
-        ("message.queue.restore", json!({"undo_id": unknown})),
-        ("message.queue.merge", json!({"entry_id": unknown})),
-        ("message.queue.reorder", json!({"ordered_ids": []})),
-        ("message.queue.send_now", json!({"scope": "all"})),
-        ("message.queue.drain", json!({})),
-        ("message.queue.auto_run.set", json!({"enabled": true})),
-        ("turn.cancel", json!({})),
-        ("turn.resolve", json!({"turn_id": unknown, "resolution": "drop"})),
-        ("session.set", json!({"title": "x"})),
-        ("session.reset", json!({})),
-        ("session.delete", json!({})),
-    ]
 }
 
 async fn all_unavailable(client: &mut Client, chat: &Chat) {

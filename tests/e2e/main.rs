@@ -30,3 +30,4 @@ mod transcript;
 mod transfer;
 mod turns;
 mod undo;
+mod users;

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use usher_tests::binaries::usherd;
 use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::{Client, Refusal};
@@ -196,35 +196,4 @@ async fn a_commit_whose_answer_was_lost_is_found_and_answered() {
     assert_eq!(accepted(&client.add(&chat, "k1", "once").await).1, "replayed");
     assert_eq!(contents(&client.entries(&chat).await), ["once"]);
     assert!(server.log().contains("the commit without an answer is there"));
-}
-
-/// Two servers over one database, each with a client.
-async fn two_servers() -> ((Server, Client), (Server, Client)) {
-    let first = Launch::new();
-    let second = Launch::with_home(first.home().beside());
-    // Both find an empty database.
-    let starting = std::thread::spawn(move || second.start());
-    let first = first.start();
-    let second = starting.join().unwrap();
-    let clients = (Client::connect(&first).await, Client::connect(&second).await);
-    ((first, clients.0), (second, clients.1))
-}
-
-#[tokio::test]
-async fn two_servers_that_get_one_admission_at_once_admit_it_once() {
-    let ((_first, mut here), (_second, mut there)) = two_servers().await;
-    let chat = parked_chat(&mut here).await;
-    let mut expected = Vec::new();
-    for round in 0..200 {
-        let (id, text) = (format!("k{round}"), format!("text {round}"));
-        let (one, other) = tokio::join!(here.add(&chat, &id, &text), there.add(&chat, &id, &text));
-        let (one, other) = (accepted(&one), accepted(&other));
-        assert_eq!(one.0, other.0, "both name one entry");
-        let mut outcomes = [one.1, other.1];
-        outcomes.sort();
-        assert_eq!(outcomes, ["admitted", "replayed"]);
-        expected.push(text);
-    }
-    let entries: Vec<Value> = there.entries(&chat).await;
-    assert_eq!(contents(&entries), expected);
 }

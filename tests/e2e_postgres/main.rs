@@ -30,6 +30,8 @@ mod replay;
 mod send_now;
 #[path = "../e2e/settings.rs"]
 mod settings;
+#[path = "../e2e/tasks.rs"]
+mod tasks;
 #[path = "../e2e/transcript.rs"]
 mod transcript;
 #[path = "../e2e/transfer.rs"]
@@ -38,3 +40,5 @@ mod transfer;
 mod turns;
 #[path = "../e2e/undo.rs"]
 mod undo;
+#[path = "../e2e/users.rs"]
+mod users;

@@ -82,6 +82,13 @@ impl Client {
         client
     }
 
+    /// Connects over TCP and says hello as the user whose token this is.
+    pub async fn connect_as(server: &Server, token: &str) -> Self {
+        let mut client = Self::dial_tcp(server, &[]).await.expect("the server accepts a link");
+        client.hello(json!({"token": token})).await.expect("hello is answered");
+        client
+    }
+
     /// Connects over the Unix socket and says nothing.
     pub async fn dial(server: &Server) -> Result<Self, ConnectError> {
         let stream = UnixStream::connect(server.launch().socket())

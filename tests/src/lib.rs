@@ -3,6 +3,7 @@
 //! Nothing here sleeps to wait: every wait blocks on the thing that is to happen and gives up
 //! after [`PATIENCE`], which is a bound for a broken build and never a measurement.
 
+pub mod actions;
 pub mod binaries;
 pub mod chat;
 pub mod cli;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -49,6 +49,13 @@ impl Launch {
             home: Arc::new(home),
         }
         .env("USHER_QUEUE_MAX_PER_SESSION", "0")
+    }
+
+    /// The same with a home of its own, over the same PostgreSQL database.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        let other = Self::with_home(self.home.beside());
+        Self { home: other.home, args: other.args, ..self.clone() }
     }
 
     /// Uses another program.
@@ -193,6 +200,30 @@ impl Launch {
             .envs(self.home.environment())
             .envs(self.env.iter().cloned());
         command
+    }
+
+    /// Runs `usherd user` on this server's database, also while it runs.
+    pub fn user(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(&self.binary);
+        command.arg("user").args(words);
+        match self.home.database() {
+            Some(database) => command.arg("--database").arg(database.url()),
+            None => command.arg("--data-dir").arg(self.data_dir()),
+        };
+        command
+            .current_dir(self.home.path(""))
+            .env_clear()
+            .envs(self.home.environment())
+            .output()
+            .expect("the built program runs")
+    }
+
+    /// Adds a user, or gives one a further token; returns the token.
+    pub fn add_user(&self, name: &str) -> String {
+        let added = self.user(&["add", name]);
+        assert!(added.status.success(), "{added:?}");
+        let token = String::from_utf8(added.stdout).expect("tokens are text");
+        token.strip_suffix('\n').expect("a line ends").to_owned()
     }
 
     /// Returns the data directory.

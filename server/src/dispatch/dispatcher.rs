@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 use usher_shared::id::{SessionId, TurnId};
 
 use super::mailbox::{Mailbox, Order};
@@ -37,6 +37,7 @@ struct Inbox {
     starts: Vec<TurnStart>,
     stops: Vec<(SessionId, TurnId)>,
     may_start: HashSet<SessionId>,
+    abandon: bool,
     gone: Vec<SessionId>,
 }
 
@@ -58,6 +59,12 @@ impl Dispatcher {
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => return,
         }
+        self.wake.notify_one();
+    }
+
+    /// Stops every agent at once, without a word about its turn: others settle it.
+    pub fn abandon(&self) {
+        self.inbox().abandon = true;
         self.wake.notify_one();
     }
 
@@ -98,7 +105,13 @@ impl Dispatcher {
                 }
                 () = drains(&mut draining) => break,
             }
-            let Inbox { starts, stops, may_start, gone } = std::mem::take(&mut *self.inbox());
+            let Inbox { starts, stops, may_start, gone, abandon } =
+                std::mem::take(&mut *self.inbox());
+            if abandon {
+                for (_, runner) in runners.drain() {
+                    drop(runner.post(Order::Quit));
+                }
+            }
             for start in starts {
                 let session = start.session_id;
                 let known = runners.get(&session).cloned();
@@ -143,12 +156,20 @@ impl Dispatcher {
     }
 
     async fn look_everywhere(&self, service: &Service) {
+        match service.recover().await {
+            Ok(0) => {}
+            Ok(turns) => info!(turns, "settled turns of servers that are gone"),
+            Err(error) => warn!(%error, "turns of other servers could not be looked at"),
+        }
         match service.sessions_waiting().await {
             Ok(waiting) => self.inbox().may_start.extend(waiting),
             Err(error) => warn!(%error, "the regular pass could not read"),
         }
         if let Err(error) = service.purge_removed(UNDO_MS).await {
             warn!(%error, "removed entries could not be purged");
+        }
+        if let Err(error) = service.stop_unseen().await {
+            warn!(%error, "turns of removed users could not be stopped yet");
         }
         if let Err(error) = service.finish_deletes().await {
             warn!(%error, "what was deleted could not be purged yet");

@@ -202,7 +202,11 @@ impl Runner {
                     drop(agent.commands.send(AgentCommand::Cancel).await);
                 }
                 Step::Order(Order::Stop(_)) => {}
-                Step::Order(Order::Quit) => return turn.scribe.flush().await,
+                Step::Order(Order::Quit) => {
+                    // First of all the agent: its turn may be somebody else's by now.
+                    drop(agent);
+                    return turn.scribe.flush().await;
+                }
                 // Somebody else settled this turn; what the agent still says is of no turn.
                 Step::Order(order @ Order::Run(_)) => {
                     warn!(session = %self.session, turn = %turn.id, "the turn is over already");

@@ -13,6 +13,7 @@ use super::event::Event;
 use super::message::{Message, MessageDetails};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
 use super::settings::SettingsPatch;
+use super::users::TokenDigest;
 
 /// A task to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +144,14 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Adds a user.
+    AddUser(UserId, String),
+    /// Gives a user a token.
+    AddToken(UserId, TokenDigest, UnixMillis),
+    /// Takes all tokens of a user away.
+    RevokeTokens(UserId),
+    /// Removes a user; its name is free again.
+    RemoveUser(UserId, UnixMillis),
     /// Saves what a user chooses about queues: what the patch names.
     SaveSettings(UserId, SettingsPatch),
     /// Archives a task.

@@ -46,6 +46,16 @@ fn stop(session: &Session, now: UnixMillis, decision: &mut Decision<Vec<Stopping
     }
 }
 
+/// Stops the open turn of a session that nobody sees any more.
+pub fn stop_unseen(session: &Session, now: UnixMillis) -> Decision<()> {
+    let mut decision = Decision::unchanged(Vec::new());
+    if session.standing == Standing::Gone {
+        stop(session, now, &mut decision);
+    }
+    let Decision { changes, events, reply: _ } = decision;
+    Decision { changes, events, reply: () }
+}
+
 /// Archives a task. Done once no turn is left that has to stop.
 pub fn archive(task: &Task, sessions: &[Session], now: UnixMillis) -> Decision<Vec<Stopping>> {
     let mut decision = Decision::unchanged(Vec::new());

@@ -21,6 +21,7 @@ pub mod settings;
 pub mod transfer;
 pub mod turn;
 pub mod turn_end;
+pub mod users;
 
 pub use change::{Change, Decision};
 pub use event::Event;

@@ -1,4 +1,4 @@
-//! Who may connect: the token, and how many wrong ones an address may show.
+//! Who may connect: the owner's token, and how many wrong ones an address may show.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
+use crate::clock::fresh_token;
+use crate::domain::users::TokenDigest;
 
 /// Wrong tokens of one address within [`WINDOW`]; further wrong ones are refused unread.
 const WRONG_MAX: usize = 5;
@@ -16,20 +17,19 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Addresses remembered.
 const ADDRESSES_MAX: usize = 4_096;
 
-/// What a shown token came to.
+/// What a wrong token came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// The right one.
-    Right,
-    /// A wrong one.
-    Wrong,
-    /// A wrong one, and too many before it.
+pub(super) enum Wrong {
+    /// One of few.
+    Few,
+    /// Too many before it.
     TooMany,
 }
 
-/// The server's token, as a digest: comparing digests takes the same time for every guess.
+/// The token of the server's owner, as a digest: comparing digests takes the same time for every
+/// guess. And the wrong tokens that were shown lately.
 pub struct Access {
-    digest: [u8; 32],
+    digest: TokenDigest,
     wrong: Mutex<HashMap<IpAddr, Vec<Instant>>>,
 }
 
@@ -48,15 +48,16 @@ impl Access {
         if token.is_empty() {
             return Err(std::io::Error::other("the token is blank"));
         }
-        let digest = Sha256::digest(token).into();
-        Ok(Self { digest, wrong: Mutex::default() })
+        Ok(Self { digest: TokenDigest::of(token), wrong: Mutex::default() })
     }
 
-    /// Judges a token shown from an address.
-    pub(super) fn judge(&self, token: &str, peer: IpAddr) -> Shown {
-        if <[u8; 32]>::from(Sha256::digest(token)) == self.digest {
-            return Shown::Right;
-        }
+    /// Tells whether this is the token of the server's owner.
+    pub(super) fn is_owners(&self, digest: &TokenDigest) -> bool {
+        *digest == self.digest
+    }
+
+    /// Notes a wrong token shown from an address.
+    pub(super) fn note_wrong(&self, peer: IpAddr) -> Wrong {
         let now = Instant::now();
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong.len() >= ADDRESSES_MAX {
@@ -65,17 +66,15 @@ impl Access {
         let times = wrong.entry(peer).or_default();
         times.retain(|time| now - *time < WINDOW);
         if times.len() >= WRONG_MAX {
-            return Shown::TooMany;
+            return Wrong::TooMany;
         }
         times.push(now);
-        Shown::Wrong
+        Wrong::Few
     }
 }
 
 fn make_token(file: &Path) -> std::io::Result<String> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = fresh_token()?;
     let mut out =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     writeln!(out, "{token}")?;
@@ -92,27 +91,23 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
-        let peer = IpAddr::from([127, 0, 0, 1]);
         drop(Access::load(&file).unwrap());
         let token = std::fs::read_to_string(&file).unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let again = Access::load(&file).unwrap();
-        assert_eq!(again.judge(token.trim(), peer), Shown::Right);
-        assert_eq!(again.judge(&token.trim()[..63], peer), Shown::Wrong);
+        assert!(again.is_owners(&TokenDigest::of(token.trim())));
+        assert!(!again.is_owners(&TokenDigest::of(&token.trim()[..63])));
     }
 
     #[test]
-    fn many_wrong_tokens_are_refused_and_the_right_one_always_gets_in() {
+    fn many_wrong_tokens_of_one_address_are_too_many() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("token");
-        std::fs::write(&file, "right\n").unwrap();
-        let access = Access::load(&file).unwrap();
+        let access = Access::load(&dir.path().join("token")).unwrap();
         let peer = IpAddr::from([127, 0, 0, 1]);
         for _ in 0..WRONG_MAX {
-            assert_eq!(access.judge("wrong", peer), Shown::Wrong);
+            assert_eq!(access.note_wrong(peer), Wrong::Few);
         }
-        assert_eq!(access.judge("wrong", peer), Shown::TooMany);
-        assert_eq!(access.judge("right", peer), Shown::Right);
-        assert_eq!(access.judge("wrong", IpAddr::from([127, 0, 0, 2])), Shown::Wrong);
+        assert_eq!(access.note_wrong(peer), Wrong::TooMany);
+        assert_eq!(access.note_wrong(IpAddr::from([127, 0, 0, 2])), Wrong::Few);
     }
 }

@@ -106,6 +106,10 @@ impl Ring {
             };
             self.bytes -= old.bytes();
         }
+        self.wake();
+    }
+
+    fn wake(&self) {
         for watcher in &self.watchers {
             watcher.notify_one();
         }
@@ -246,6 +250,25 @@ impl Hub {
         Missed::Events { first: EventSeq::new(first), events }
     }
 
+    /// Tells whether a session has a ring.
+    fn is_watched(&self, session: SessionId) -> bool {
+        self.lock().by_session.contains_key(&session)
+    }
+
+    /// Lets every watcher fall out of its ring: what happened is not known.
+    fn start_over(&self) {
+        let mut rings = self.lock();
+        let mut highest = rings.highest;
+        for ring in rings.by_session.values_mut() {
+            ring.newest += 1;
+            ring.events.clear();
+            ring.bytes = 0;
+            highest = highest.max(ring.newest);
+            ring.wake();
+        }
+        rings.highest = highest;
+    }
+
     /// Tells the watchers of a committed event.
     pub fn event(&self, session: SessionId, event: Event) {
         self.tell(session, Broadcast::Event(Arc::new(event)));
@@ -290,9 +313,12 @@ impl Rings {
     /// Keeps the live text in step with what is told.
     fn note_live(&mut self, session: SessionId, broadcast: &Broadcast) {
         match broadcast {
-            Broadcast::Delta { message_id, text, .. } => {
+            Broadcast::Delta { message_id, offset, text, .. } => {
                 if let Some(live) = self.live.get_mut(&session)
                     && live.message_id == *message_id
+                    // What another server added may have been read with the message already.
+                    && let Some(known) = live.bytes.checked_sub(*offset)
+                    && let Some(text) = usize::try_from(known).ok().and_then(|n| text.get(n..))
                 {
                     if live.text.len() as u64 == live.bytes {
                         let room = MESSAGE_CONTENT_BYTES_MAX - live.text.len();
@@ -339,6 +365,22 @@ pub struct Sink {
 }
 
 impl EventSink for Sink {
+    fn is_watched(&self, session: SessionId) -> bool {
+        self.hub.is_watched(session)
+    }
+
+    fn grew(&self, session: SessionId, message: MessageId, seq: MessageSeq, at: u64, text: &str) {
+        self.hub.delta(session, message, seq, at, text);
+    }
+
+    fn missed_some(&self) {
+        self.hub.start_over();
+    }
+
+    fn lost_lease(&self) {
+        self.dispatcher.abandon();
+    }
+
     fn publish(&self, session: SessionId, event: Event) {
         self.dispatcher.take(session, &event);
         if matches!(event, Event::TurnEnded { .. }) {

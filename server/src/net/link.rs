@@ -1,7 +1,6 @@
 //! One connection: frames in, frames out, heartbeat, and the events of the sessions it watches.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +17,11 @@ use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX};
+use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
-use usher_shared::protocol::{PROTOCOL_VERSION, Request};
 
-use super::access::Shown;
 use super::actions::{self, Context, Done, Watch, error_frame};
 use super::frames;
 use super::gate::Gate;
@@ -32,7 +30,8 @@ use super::lanes::Lanes;
 use super::links::{EndReason, Registered};
 use super::news::Inbox;
 use super::server::Server;
-use super::wire::{self, CommitUnknown};
+use super::welcome::{Credential, Guest};
+use super::wire::CommitUnknown;
 
 /// Events taken from a ring at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -42,24 +41,6 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const RECONNECT_AFTER_MS: u64 = 1_000;
 /// When a client with too much in flight tries again.
 const BUSY_RETRY_MS: u64 = 100;
-
-/// What a connection showed before its first frame.
-pub(super) enum Credential {
-    /// The Unix socket let it in.
-    SameUser,
-    /// A bearer token.
-    Token {
-        /// As shown.
-        token: String,
-        /// Who showed it.
-        peer: IpAddr,
-    },
-    /// Nothing yet: `hello` must bring the token.
-    None {
-        /// Who connects.
-        peer: IpAddr,
-    },
-}
 
 /// Serves one connection to its end.
 pub(super) async fn serve<S>(
@@ -102,7 +83,7 @@ struct Link<S> {
     silence_max: Duration,
     heard: Instant,
     bad_frames: u32,
-    /// Says when another link takes this one's place; known after the hello.
+    /// Says when this link shall end; known after the hello.
     asked: Option<watch::Receiver<Option<EndReason>>>,
     /// Notified of events in watched sessions.
     wake: Arc<Notify>,
@@ -114,7 +95,7 @@ enum Next {
     Done(Result<Done, CommitUnknown>),
     Woken,
     Beat,
-    Replaced,
+    Asked(Option<EndReason>),
     Draining,
 }
 
@@ -214,8 +195,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 self.send(error_frame(Some(&id), Some(&action), &error)).await?;
                 continue;
             }
-            match self.welcome(&credential, frame.payload) {
-                Ok(hello) => return self.register(&id, hello).await,
+            match self.server.welcome(&credential, frame.payload).await {
+                Ok((hello, guest)) => return self.register(&id, hello, guest).await,
                 Err((error, code)) => {
                     self.send(error_frame(Some(&id), Some(&action), &error)).await?;
                     if let Some(code) = code {
@@ -226,55 +207,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         }
     }
 
-    /// Judges a `hello`: the error to answer, and the code to close with if that is final.
-    fn welcome(
-        &self,
-        credential: &Credential,
-        payload: &str,
-    ) -> Result<HelloParams, (WireError, Option<CloseCode>)> {
-        let hello: HelloParams = wire::parse(payload).map_err(|error| (error, None))?;
-        let shown = match (credential, &hello.token) {
-            (Credential::SameUser, _) => Shown::Right,
-            (Credential::Token { token, peer }, _) => self.server.parts.access.judge(token, *peer),
-            (Credential::None { peer }, Some(token)) => {
-                self.server.parts.access.judge(token, *peer)
-            }
-            (Credential::None { .. }, None) => Shown::Wrong,
-        };
-        let refuse = |code, why: &str| WireError::new(code, why);
-        match shown {
-            Shown::Right => {}
-            Shown::Wrong => {
-                let error = refuse(ErrorCode::Unauthorized, "no valid token");
-                return Err((error, Some(CloseCode::Policy)));
-            }
-            Shown::TooMany => {
-                let error = refuse(ErrorCode::RateLimited, "too many wrong tokens")
-                    .with("retry_after_ms", 60_000);
-                return Err((error, Some(CloseCode::Policy)));
-            }
-        }
-        if !hello.protocol.contains(&PROTOCOL_VERSION) {
-            let error = refuse(ErrorCode::ProtocolUnsupported, "this server speaks version 1");
-            return Err((error, Some(CloseCode::Protocol)));
-        }
-        Ok(hello)
-    }
-
     async fn register(
         &mut self,
         id: &str,
         hello: HelloParams,
+        guest: Guest,
     ) -> Result<(Context, Registered), Ended> {
         self.socket.get_mut().open();
-        let caller = self.server.parts.owner.clone();
-        let registered = self.server.links.register(caller.id, hello.client_instance, &self.wake);
-        let registered = registered.await;
+        let caller = guest.caller.clone();
+        let (links, instance) = (&self.server.links, hello.client_instance);
+        let registered = links.register(caller.id, guest.token, instance, &self.wake).await;
         self.asked = Some(registered.asked.clone());
-        let greeting = self.server.greeting();
+        let greeting = self.server.greeting(&caller);
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
             .expect("a greeting is plain JSON");
-        if let Err(ended) = self.send(frame).await {
+        let greeted = match self.server.is_still_welcome(guest.token).await {
+            Ok(true) => self.send(frame).await,
+            Ok(false) => Err(Ended::WithCode(CloseCode::Policy, "token revoked")),
+            Err(_) => Err(Ended::WithCode(CloseCode::Again, "the store does not answer")),
+        };
+        if let Err(ended) = greeted {
             self.server.links.unregister(&registered);
             return Err(ended);
         }
@@ -321,7 +273,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 done = lanes.next() => Next::Done(done),
                 () = context.wake.notified() => Next::Woken,
                 _ = beat.tick() => Next::Beat,
-                _ = asked.wait_for(Option::is_some) => Next::Replaced,
+                reason = asked.wait_for(Option::is_some) => {
+                    Next::Asked(reason.ok().and_then(|reason| *reason))
+                }
                 _ = draining.wait_for(|draining| *draining) => Next::Draining,
             };
             let step = match next {
@@ -329,7 +283,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 Next::Done(done) => self.answer(done, watched).await,
                 Next::Woken => self.tell(context, inbox, watched).await,
                 Next::Beat => self.beat().await,
-                Next::Replaced => {
+                Next::Asked(Some(EndReason::Revoked)) => {
+                    Err(Ended::WithCode(CloseCode::Policy, "token revoked"))
+                }
+                Next::Asked(Some(EndReason::Replaced) | None) => {
                     Err(Ended::WithCode(CloseCode::Library(4001), "replaced by a newer link"))
                 }
                 Next::Draining => return self.drain(lanes, watched).await,

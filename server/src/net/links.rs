@@ -1,19 +1,22 @@
 //! The links of this server, so that a client's new link can end its old one and a stopping
 //! server can end all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use usher_shared::id::{ClientInstance, TaskId, UserId};
 
 use super::news::Inbox;
+use crate::domain::users::TokenDigest;
 
 /// Why a link is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
     /// The same client came back on another link.
     Replaced,
+    /// The token that the link came with is good for nothing any more.
+    Revoked,
 }
 
 /// The link's side of its registration.
@@ -31,6 +34,8 @@ struct Other {
     ask: Arc<watch::Sender<Option<EndReason>>>,
     finished: watch::Receiver<bool>,
     inbox: Arc<Inbox>,
+    /// The user's token that the link came with; None: it is the owner's.
+    token: Option<TokenDigest>,
 }
 
 /// See the module.
@@ -78,6 +83,7 @@ impl Links {
     pub(super) async fn register(
         &self,
         user: UserId,
+        token: Option<TokenDigest>,
         instance: ClientInstance,
         wake: &Arc<Notify>,
     ) -> Registered {
@@ -86,8 +92,12 @@ impl Links {
         let ask = Arc::new(ask);
         let key = (user, instance);
         let inbox = Arc::new(Inbox::new(Arc::clone(wake)));
-        let other =
-            Other { ask: Arc::clone(&ask), finished: other_finished, inbox: Arc::clone(&inbox) };
+        let other = Other {
+            ask: Arc::clone(&ask),
+            finished: other_finished,
+            inbox: Arc::clone(&inbox),
+            token,
+        };
         let old = self.lock().insert(key, other);
         if let Some(mut old) = old {
             old.ask.send_replace(Some(EndReason::Replaced));
@@ -95,6 +105,18 @@ impl Links {
             if old.finished.wait_for(|finished| *finished).await.is_err() {}
         }
         Registered { key, asked, finished, ask, inbox }
+    }
+
+    /// Returns the tokens that links came with.
+    pub(super) fn tokens(&self) -> HashSet<TokenDigest> {
+        self.lock().values().filter_map(|link| link.token).collect()
+    }
+
+    /// Ends the links that came with a token.
+    pub(super) fn revoke(&self, token: &TokenDigest) {
+        for link in self.lock().values().filter(|link| link.token.as_ref() == Some(token)) {
+            link.ask.send_replace(Some(EndReason::Revoked));
+        }
     }
 
     /// Leaves a frame about a task for every link of a user.

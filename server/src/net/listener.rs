@@ -26,8 +26,9 @@ use tracing::{debug, warn};
 use usher_shared::limits::FRAME_BYTES_MAX;
 
 use super::gate::Gate;
-use super::link::{self, Credential};
+use super::link;
 use super::server::Server;
+use super::welcome::Credential;
 
 /// A request's headers must be here in this time.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);

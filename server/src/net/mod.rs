@@ -16,6 +16,7 @@ mod links;
 mod listener;
 mod news;
 mod server;
+mod welcome;
 mod wire;
 
 pub use access::Access;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::warn;
 use usher_shared::id::StoreId;
 use usher_shared::limits::Limits;
 use usher_shared::protocol::PROTOCOL_VERSION;
@@ -18,6 +20,9 @@ use super::wire;
 use crate::domain::session::Caller;
 use crate::service::Service;
 
+/// A link whose token is taken away ends within about this time.
+const LOOK_AT_USERS: Duration = Duration::from_secs(1);
+
 /// What a server gives to its links.
 pub struct ServerParts {
     /// The actions.
@@ -30,7 +35,7 @@ pub struct ServerParts {
     pub news: Arc<TaskNews>,
     /// The name of the database.
     pub store_id: StoreId,
-    /// The user that connections act for.
+    /// The user that local connections act for.
     pub owner: Caller,
     /// The interval of pings.
     pub heartbeat: Duration,
@@ -70,6 +75,26 @@ impl Server {
         self.parts.news.tell(&self.parts.service, &self.links).await;
     }
 
+    /// Ends the links of users whose tokens were taken away, also by another process, for as long as
+    /// the server runs.
+    pub async fn watch_users(&self) {
+        let mut known = None;
+        loop {
+            sleep(LOOK_AT_USERS).await;
+            let tokens = self.links.tokens();
+            if tokens.is_empty() {
+                continue;
+            }
+            match self.parts.service.revoked(known.clone(), tokens).await {
+                Ok((mark, revoked)) => {
+                    known = Some(mark);
+                    revoked.iter().for_each(|token| self.links.revoke(token));
+                }
+                Err(error) => warn!(%error, "revoked tokens could not be looked for"),
+            }
+        }
+    }
+
     /// Waits until no link is left.
     pub async fn all_links_ended(&self) {
         self.links.all_ended().await;
@@ -80,7 +105,7 @@ impl Server {
         self.parts.heartbeat * 5 / 2
     }
 
-    pub(super) fn greeting(&self) -> HelloReply {
+    pub(super) fn greeting(&self, caller: &Caller) -> HelloReply {
         HelloReply {
             protocol: PROTOCOL_VERSION,
             server: ServerInfo {
@@ -89,7 +114,7 @@ impl Server {
                 epoch: self.parts.hub.epoch(),
                 store_id: self.parts.store_id,
             },
-            user: wire::user(&self.parts.owner),
+            user: wire::user(caller),
             capabilities: vec![
                 capability::ADMISSION_RECEIPTS.to_owned(),
                 capability::AUTO_RUN.to_owned(),

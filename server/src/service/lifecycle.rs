@@ -190,6 +190,24 @@ impl Service {
         Ok(())
     }
 
+    /// Stops the turns of users who were removed.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn stop_unseen(&self) -> Result<(), TransactError<StoreError>> {
+        let unseen = self.store.read(|reads| reads.unseen_running()).await;
+        for id in unseen.map_err(TransactError::<StoreError>::NotStored)? {
+            self.store
+                .transact(move |reads| {
+                    let session = reads.session(id)?;
+                    let stopped = session.map(|session| lifecycle::stop_unseen(&session, now()));
+                    Ok::<_, StoreError>(stopped.unwrap_or_else(|| Decision::unchanged(())))
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Takes a step again and again until no turn is left that has to stop. A turn that does not end
     /// in its time is ended for its runner.
     async fn until_quiet<E>(

@@ -11,6 +11,7 @@ mod settings;
 mod task;
 mod turn;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use error::{
@@ -28,7 +29,11 @@ use crate::dispatch::{Questions, TurnEnds};
 use crate::domain::Decision;
 use crate::domain::session::Caller;
 use crate::domain::settings::GivenSettings;
+use crate::domain::users::TokenDigest;
 use crate::store::{Store, StoreError};
+
+/// Another one after tokens were taken away.
+pub type UsersMark = Option<String>;
 
 /// The server's actions. Cheap to clone.
 #[derive(Clone)]
@@ -66,6 +71,40 @@ impl Service {
     pub async fn is_well(&self) -> bool {
         let writes = self.store.transact(|_| Ok::<_, StoreError>(Decision::unchanged(()))).await;
         writes.is_ok() && self.whoami().await.is_ok()
+    }
+
+    /// Returns the user whose token this is.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn user_by_token(&self, digest: TokenDigest) -> Result<Option<Caller>, StoreError> {
+        self.store.read(move |reads| reads.user_by_token(&digest)).await
+    }
+
+    /// Returns which of these tokens are good for nothing any more, and a mark to come back with:
+    /// while it stays, no token was taken away.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn revoked(
+        &self,
+        known: Option<UsersMark>,
+        tokens: HashSet<TokenDigest>,
+    ) -> Result<(UsersMark, Vec<TokenDigest>), StoreError> {
+        self.store
+            .read(move |reads| {
+                let mark = reads.users_mark()?;
+                let mut revoked = Vec::new();
+                if known.as_ref() != Some(&mark) {
+                    for token in tokens {
+                        if reads.user_by_token(&token)?.is_none() {
+                            revoked.push(token);
+                        }
+                    }
+                }
+                Ok((mark, revoked))
+            })
+            .await
     }
 
     /// Leaves the database as one file that holds everything; the server stops.

@@ -276,17 +276,36 @@ impl Service {
             .await
     }
 
-    /// Settles every turn that a stopped server left open; returns how many there were.
+    /// Settles every turn whose server is gone; returns how many there were.
     ///
     /// # Errors
     /// If the store fails.
     pub async fn recover(&self) -> Result<usize, TransactError<StoreError>> {
-        let left = self.store.read(|reads| reads.sessions_with_open_turn()).await;
-        let left: Vec<Session> = left.map_err(TransactError::<StoreError>::NotStored)?;
+        let left = self.store.read(|reads| reads.sessions_left()).await;
+        let left: Vec<SessionId> = left.map_err(TransactError::<StoreError>::NotStored)?;
         for session in &left {
-            self.recover_session(session.id).await?;
+            self.recover_left(*session).await?;
         }
         Ok(left.len())
+    }
+
+    async fn recover_left(&self, session_id: SessionId) -> Result<(), TransactError<StoreError>> {
+        let fresh = fresh();
+        self.store
+            .transact(move |reads| {
+                let session = reads.session(session_id)?;
+                let Some((session, turn)) = session.and_then(|s| s.turn.map(|turn| (s, turn)))
+                else {
+                    return Ok(Decision::unchanged(()));
+                };
+                // Its server may have said that it is alive, or another one was faster.
+                if !reads.is_left(turn.id)? {
+                    return Ok(Decision::unchanged(()));
+                }
+                let records = reads.turn_records(&session, &turn)?;
+                Ok(turn_end::recover(&session, turn, records, fresh))
+            })
+            .await
     }
 
     /// Settles the turn that nobody runs any more, if one is open.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_one};
 use super::error::StoreError;
-use super::{apply_lifecycle as lifecycle, row, sql};
+use super::{apply_lifecycle as lifecycle, row, sql, users};
 use crate::domain::admission::Receipt;
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
@@ -84,6 +84,10 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
                 &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
             )
         }
+        Change::AddUser(id, name) => users::add_user(conn, *id, name),
+        Change::AddToken(user, digest, at) => users::add_token(conn, *user, digest, *at),
+        Change::RevokeTokens(user) => users::revoke_tokens(conn, *user),
+        Change::RemoveUser(user, at) => users::remove_user(conn, *user, *at),
         Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),
         Change::ArchiveTask(task) => {
             one(conn, sql::TASK_ARCHIVED, &[Param::Int(task.0), Param::Int(1)])
@@ -297,6 +301,7 @@ fn insert_turn(
     turn: &OpenTurn,
 ) -> Result<(), StoreError> {
     let [asked, replaced_by, message] = turn_params(turn);
+    let node = Param::Id(conn.node());
     one(
         conn,
         sql::TURN_INSERT,
@@ -308,6 +313,7 @@ fn insert_turn(
             replaced_by,
             message,
             Param::Int(turn.started_at.get()),
+            node,
         ],
     )
 }

@@ -74,6 +74,13 @@ pub fn check_database(url: &DatabaseUrl) -> Result<CheckReport, StoreError> {
 
 /// Checks what is stored, on any database. The connection is inside a transaction.
 pub(super) fn check_rows(conn: &mut dyn Conn) -> Result<CheckReport, StoreError> {
+    of_this_version(conn)?;
+    let violations = violations(conn, invariants::ROWS)?;
+    Ok(CheckReport { checked: invariants::ROWS.len(), violations })
+}
+
+/// Refuses a database whose schema is not this version's.
+pub(super) fn of_this_version(conn: &mut dyn Conn) -> Result<(), StoreError> {
     let known = migrate::newest();
     let found = query_one(conn, sql::META_GET, &[Param::Text("schema")], |row| {
         row.text(0)?.parse().map_err(|_| StoreError::Damaged("the schema number"))
@@ -91,8 +98,7 @@ pub(super) fn check_rows(conn: &mut dyn Conn) -> Result<CheckReport, StoreError>
         let why = format!("it has schema {found}; a start of usherd brings it to {known}");
         return Err(StoreError::Database(why));
     }
-    let violations = violations(conn, invariants::ROWS)?;
-    Ok(CheckReport { checked: invariants::ROWS.len(), violations })
+    Ok(())
 }
 
 /// A promise about what is stored.

@@ -77,6 +77,10 @@ pub(super) trait Conn {
     fn lock(&mut self, rows: Lock) -> Result<(), StoreError>;
     /// Runs a statement; returns how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+    /// Returns the name of this server.
+    fn node(&self) -> Uuid;
+    /// Returns the instant that the leases of servers are compared with.
+    fn lease_clock(&mut self) -> Result<i64, StoreError>;
     /// Returns what this transaction leaves in the row of a session that it changes, by which it can
     /// be found again if its commit gives no answer; NULL where the database knows by itself.
     fn operation(&mut self, _session: SessionKey) -> Param<'static> {

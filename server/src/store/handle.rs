@@ -3,8 +3,10 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use usher_shared::id::SessionId;
+use usher_shared::counter::MessageSeq;
+use usher_shared::id::{MessageId, SessionId};
 
 use super::conn::{Conn, Param};
 use super::error::{StoreError, TransactError};
@@ -20,6 +22,24 @@ use crate::domain::{Decision, Event};
 pub trait EventSink: Send + std::marker::Sync + 'static {
     /// Takes one event.
     fn publish(&self, session: SessionId, event: Event);
+    /// Tells whether somebody wants to know what another server writes in a session.
+    fn is_watched(&self, _session: SessionId) -> bool {
+        false
+    }
+    /// Takes text that another server added to a message at this byte.
+    fn grew(
+        &self,
+        _session: SessionId,
+        _message: MessageId,
+        _seq: MessageSeq,
+        _at: u64,
+        _text: &str,
+    ) {
+    }
+    /// Something that other servers did was missed: anything may be another.
+    fn missed_some(&self) {}
+    /// This server may be taken for dead: no agent of its may go on.
+    fn lost_lease(&self) {}
 }
 
 /// Where the files of a data directory are.
@@ -123,12 +143,25 @@ impl Store {
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
+    /// Becomes one of the servers over a shared database: to be called before anything is decided.
+    /// `lease`: how long others wait for a silent server before they settle its turns.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn join(&self, lease: Duration) -> Result<(), StoreError> {
+        match &self.backend {
+            // The lock of the directory says it all.
+            Backend::Sqlite(_) => Ok(()),
+            Backend::Postgres(store) => store.join(lease).await,
+        }
+    }
+
     /// Leaves the database as a stopped server should: an SQLite one as one file that holds
-    /// everything.
+    /// everything, a shared one without a lease of this server.
     pub async fn settle(&self) {
         match &self.backend {
             Backend::Sqlite(store) => store.settle().await,
-            Backend::Postgres(_) => {}
+            Backend::Postgres(store) => store.leave().await,
         }
     }
 }

@@ -16,6 +16,7 @@ mod error;
 mod handle;
 mod log_watch;
 mod migrate;
+mod node;
 mod postgres;
 mod reads;
 mod reads_lifecycle;
@@ -27,6 +28,7 @@ mod sqlite;
 #[path = "../../../tests/src/postgres.rs"]
 #[expect(dead_code, unreachable_pub, reason = "made for the end-to-end tests, too")]
 mod throwaway;
+mod users;
 mod writer;
 
 pub use backup::{BackupError, backup};
@@ -36,3 +38,4 @@ pub use handle::{EventSink, Store, StoreFiles};
 pub use postgres::DatabaseUrl;
 pub use reads::{Page, PageBounds, Reads, TextRange};
 pub use sqlite::Sync;
+pub use users::{UserPlace, administer};

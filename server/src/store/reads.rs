@@ -144,9 +144,26 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::SESSIONS_OF_USER, &[Param::Id(id.uuid())], row::session)
     }
 
-    /// Returns the sessions with an open turn.
-    pub fn sessions_with_open_turn(&mut self) -> Result<Vec<Session>, StoreError> {
-        query_all(self.conn, sql::SESSIONS_WITH_OPEN_TURN, &[], row::session)
+    /// Returns the sessions with an open turn that no server runs any more.
+    pub fn sessions_left(&mut self) -> Result<Vec<SessionId>, StoreError> {
+        let params = [Param::Id(self.conn.node()), Param::Int(self.conn.lease_clock()?)];
+        query_all(self.conn, sql::SESSIONS_LEFT, &params, |row| {
+            Ok(SessionId::from_uuid(row.uuid(0)?))
+        })
+    }
+
+    /// Tells whether a turn is open and no server runs it any more.
+    pub fn is_left(&mut self, turn: TurnId) -> Result<bool, StoreError> {
+        let (node, now) = (Param::Id(self.conn.node()), Param::Int(self.conn.lease_clock()?));
+        let params = [node, now, Param::Id(turn.uuid())];
+        Ok(query_one(self.conn, sql::TURN_LEFT, &params, |_| Ok(()))?.is_some())
+    }
+
+    /// Returns the session that a message is in.
+    pub fn session_of_message(&mut self, id: MessageId) -> Result<Option<SessionId>, StoreError> {
+        query_one(self.conn, sql::SESSION_OF_MESSAGE, &[Param::Id(id.uuid())], |row| {
+            Ok(SessionId::from_uuid(row.uuid(0)?))
+        })
     }
 
     /// Returns the sessions that may have a head to start.

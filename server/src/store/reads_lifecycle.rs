@@ -29,6 +29,13 @@ impl Reads<'_> {
         })
     }
 
+    /// Returns the sessions of removed users whose turn nobody has stopped yet.
+    pub fn unseen_running(&mut self) -> Result<Vec<SessionId>, StoreError> {
+        query_all(self.conn, sql::SESSIONS_UNSEEN_RUNNING, &[], |row| {
+            Ok(SessionId::from_uuid(row.uuid(0)?))
+        })
+    }
+
     /// Returns what a user saved; None: there is no such user (any more).
     pub fn saved_settings(&mut self, id: UserId) -> Result<Option<SavedSettings>, StoreError> {
         query_one(self.conn, sql::SETTINGS_SAVED, &[Param::Id(id.uuid())], |row| {

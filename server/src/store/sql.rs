@@ -69,6 +69,22 @@ pub(super) const USER_FIRST: &str = "SELECT id, name FROM users ORDER BY key LIM
 pub(super) const USER_INSERT: &str =
     "INSERT INTO users (id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
+pub(super) const META_PUT: &str = "INSERT INTO meta (name, value) VALUES (?1, ?2) \
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+/// The first user is the owner.
+pub(super) const USERS: &str = "SELECT u.id, u.name, \
+    (SELECT COUNT(*) FROM user_tokens k WHERE k.user_key = u.key), \
+    CASE WHEN u.key = (SELECT MIN(key) FROM users) THEN 1 ELSE 0 END \
+    FROM users u WHERE u.removed_at IS NULL ORDER BY u.key";
+pub(super) const USER_BY_TOKEN: &str = "SELECT u.id, u.name FROM user_tokens k \
+    JOIN users u ON u.key = k.user_key WHERE k.digest = ?1 AND u.removed_at IS NULL";
+pub(super) const USER_REMOVE: &str =
+    "UPDATE users SET name = ?2, removed_at = ?3 WHERE id = ?1 AND removed_at IS NULL";
+pub(super) const TOKEN_INSERT: &str = "INSERT INTO user_tokens (user_key, digest, created_at) \
+    VALUES ((SELECT key FROM users WHERE id = ?1), ?2, ?3)";
+pub(super) const TOKENS_DELETE: &str =
+    "DELETE FROM user_tokens WHERE user_key = (SELECT key FROM users WHERE id = ?1)";
+
 pub(super) const TASK_BY_ID: &str =
     concat!("SELECT ", task_columns!(), "WHERE t.id = ?1 AND ", task_seen!());
 pub(super) const TASK_BY_REQUEST: &str = concat!(
@@ -107,13 +123,20 @@ pub(super) const SESSIONS_OF_USER: &str = concat!(
     " ORDER BY COALESCE((SELECT m.created_at FROM messages m \
      WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC"
 );
-/// Sessions whose turn a stopped server left open.
-pub(super) const SESSIONS_WITH_OPEN_TURN: &str = concat!(
-    "SELECT ",
-    session_columns!(),
-    from_sessions!(),
-    "WHERE o.id IS NOT NULL ORDER BY s.key"
+/// An open turn whose server is gone: not this one (?1), and without a lease at ?2.
+macro_rules! turn_left {
+    () => {
+        "o.ended_at IS NULL AND (o.node_id IS NULL OR (o.node_id <> ?1 AND NOT EXISTS \
+         (SELECT 1 FROM nodes n WHERE n.id = o.node_id AND n.expires_at > ?2)))"
+    };
+}
+pub(super) const SESSIONS_LEFT: &str = concat!(
+    "SELECT s.id FROM turns o JOIN sessions s ON s.key = o.session_key WHERE ",
+    turn_left!(),
+    " ORDER BY s.key"
 );
+pub(super) const TURN_LEFT: &str =
+    concat!("SELECT 1 FROM turns o WHERE o.id = ?3 AND ", turn_left!());
 /// Sessions that may have a head to start: the regular pass tries each.
 pub(super) const SESSIONS_WAITING: &str = "SELECT s.id FROM sessions s \
     JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key \
@@ -188,8 +211,8 @@ pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
-    (session_key, id, stage, stop_asked, replaced_by, message_id, started_at) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    (session_key, id, stage, stop_asked, replaced_by, message_id, started_at, node_id) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 pub(super) const TURN_SET: &str = "UPDATE turns SET stage = ?2, stop_asked = ?3, \
     replaced_by = ?4, message_id = ?5 WHERE id = ?1 AND ended_at IS NULL";
 pub(super) const TURN_END: &str = "UPDATE turns SET outcome = ?2, reason = ?3, ended_at = ?4 \
@@ -222,6 +245,8 @@ pub(super) const MESSAGES_AFTER: &str = concat!(
     message_columns!(),
     "WHERE m.session_key = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
 );
+pub(super) const SESSION_OF_MESSAGE: &str =
+    "SELECT s.id FROM messages m JOIN sessions s ON s.key = m.session_key WHERE m.id = ?1";
 pub(super) const MESSAGE_SIZE: &str = "SELECT key, content_bytes FROM messages WHERE id = ?1";
 pub(super) const MESSAGE_APPEND: &str = "UPDATE messages \
     SET content = content || ?2, content_bytes = content_bytes + ?3 WHERE key = ?1";
@@ -263,6 +288,32 @@ pub(super) const SESSION_IDS_OF_TASK: &str = "SELECT s.id FROM sessions s \
     JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id";
 pub(super) const SESSIONS_OF_TASK_LOCK: &str = "SELECT s.key FROM sessions s \
     JOIN tasks t ON t.key = s.task_key WHERE t.id = ?1 ORDER BY s.id FOR UPDATE OF s";
+macro_rules! lease_clock {
+    () => {
+        "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    };
+}
+pub(super) const LEASE_CLOCK: &str = concat!("SELECT ", lease_clock!());
+pub(super) const NODE_INSERT: &str =
+    concat!("INSERT INTO nodes (id, expires_at) VALUES (?1, ", lease_clock!(), " + ?2)");
+pub(super) const NODE_RENEW: &str = concat!(
+    "UPDATE nodes SET expires_at = ",
+    lease_clock!(),
+    " + ?2 WHERE id = ?1 AND expires_at > ",
+    lease_clock!()
+);
+pub(super) const NODE_DELETE: &str = "DELETE FROM nodes WHERE id = ?1";
+/// Leases that are over for a day; one more or less tells nothing.
+pub(super) const NODES_PURGE: &str =
+    concat!("DELETE FROM nodes WHERE expires_at < ", lease_clock!(), " - 86400000");
+pub(super) const LISTEN: &str = "LISTEN usher";
+/// Tells the other servers, if there is one.
+pub(super) const TELL_OTHERS: &str = concat!(
+    "SELECT pg_notify('usher', ?1) WHERE EXISTS \
+     (SELECT 1 FROM nodes WHERE id <> ?2 AND expires_at > ",
+    lease_clock!(),
+    ")"
+);
 pub(super) const TRANSACTION_ID: &str = "SELECT CAST(pg_current_xact_id() AS TEXT)";
 pub(super) const TRANSACTION_STATUS: &str = "SELECT pg_xact_status(CAST(?1 AS xid8))";
 /// Of a user who is there.
@@ -284,6 +335,10 @@ pub(super) const TASKS_HIDDEN: &str =
     "SELECT id FROM tasks WHERE deleted_at IS NOT NULL ORDER BY key";
 pub(super) const SESSIONS_HIDDEN: &str =
     "SELECT id FROM sessions WHERE deleted_at IS NOT NULL ORDER BY key";
+pub(super) const SESSIONS_UNSEEN_RUNNING: &str = "SELECT s.id FROM turns o \
+    JOIN sessions s ON s.key = o.session_key JOIN tasks t ON t.key = s.task_key \
+    JOIN users u ON u.key = t.owner_key \
+    WHERE o.ended_at IS NULL AND o.stop_asked = 0 AND u.removed_at IS NOT NULL";
 pub(super) const SESSION_SET: &str =
     "UPDATE sessions SET model = ?2, mode = ?3, title = ?4 WHERE key = ?1";
 pub(super) const SESSION_HIDE: &str =

@@ -12,10 +12,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, ffi};
+use uuid::Uuid;
 
 use super::conn::{Conn, Lock, OnRow, Param, Row};
 use super::error::StoreError;
 use super::migrate::{self, Dialect};
+use super::node::Node;
 use super::recover::Trail;
 use crate::domain::session::SessionKey;
 
@@ -87,6 +89,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
 pub(super) struct Sqlite {
     pub(super) conn: Connection,
     wal_pages: Arc<AtomicU32>,
+    node: Arc<Node>,
     /// Of the writer's transaction.
     pub(super) trail: Trail,
 }
@@ -107,7 +110,13 @@ impl Sqlite {
         }
         conn.pragma_update(None, "temp_store", "MEMORY").map_err(store_error)?;
         conn.pragma_update(None, "foreign_keys", "ON").map_err(store_error)?;
-        Ok(Self { conn, wal_pages: Arc::default(), trail: Trail::default() })
+        Ok(Self { conn, wal_pages: Arc::default(), node: Arc::default(), trail: Trail::default() })
+    }
+
+    /// Makes it a connection of this server.
+    pub(super) fn of(mut self, node: &Arc<Node>) -> Self {
+        self.node = Arc::clone(node);
+        self
     }
 
     /// Returns how many pages the write-ahead log had after the newest commit.
@@ -166,6 +175,15 @@ impl ToSql for Param<'_> {
 impl Conn for Sqlite {
     fn lock(&mut self, _: Lock) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn node(&self) -> Uuid {
+        self.node.id()
+    }
+
+    /// The directory's lock is held: every other server is gone.
+    fn lease_clock(&mut self) -> Result<i64, StoreError> {
+        Ok(i64::MAX)
     }
 
     fn operation(&mut self, session: SessionKey) -> Param<'static> {

@@ -18,6 +18,7 @@ use usher_shared::id::SessionId;
 use super::error::{StoreError, TransactError};
 use super::handle::{EventSink, add_first_user};
 use super::log_watch::{LogCare, LogWatch};
+use super::node::Node;
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, Sync};
 use super::{apply, recover};
@@ -54,15 +55,16 @@ impl SqliteStore {
         sink: Arc<dyn EventSink>,
     ) -> Result<Self, StoreError> {
         make_private(database)?;
-        let mut writer = sqlite::open_writer(database, sync)?;
+        let node = Arc::<Node>::default();
+        let mut writer = sqlite::open_writer(database, sync)?.of(&node);
         add_first_user(&mut writer, user_name)?;
-        let readers: Result<Vec<_>, _> =
-            (0..READERS).map(|_| sqlite::open_reader(database)).collect();
+        let readers: Result<Vec<_>, StoreError> =
+            (0..READERS).map(|_| Ok(sqlite::open_reader(database)?.of(&node))).collect();
         let (jobs, waiting) = mpsc::channel(JOBS_MAX);
         let checkpointer = Checkpointer::start(database, sync)?;
         let reopen = {
             let path = database.to_owned();
-            move || sqlite::open_writer(&path, sync)
+            move || Ok(sqlite::open_writer(&path, sync)?.of(&node))
         };
         thread::Builder::new()
             .name("usher-writer".to_owned())

@@ -12,8 +12,9 @@ use uuid::Uuid;
 
 use super::errors::{connect_error, is_unique_violation, store_error};
 use super::owned::{Owned, Ownership};
-use crate::store::conn::{Conn, Lock, OnRow, Param, Row, changed_one};
+use crate::store::conn::{Conn, Lock, OnRow, Param, Row, changed_one, query_one};
 use crate::store::error::StoreError;
+use crate::store::node::Node;
 use crate::store::sql;
 
 /// Writes sent at once; the server answers them in order.
@@ -24,6 +25,15 @@ const WRITES_AT_ONCE: usize = 16;
 const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
     WHERE current_setting('synchronous_commit') IN ('off', 'local'); \
     SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'";
+
+/// What all connections of a process share.
+#[derive(Clone, Default)]
+pub(super) struct Process {
+    /// Which rows its decisions own.
+    pub(super) owned: Arc<Owned>,
+    /// Its name among servers.
+    pub(super) node: Arc<Node>,
+}
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +79,7 @@ pub(super) struct Connection {
     purpose: Purpose,
     transaction: Transaction,
     ownership: Ownership,
-    owned: Arc<Owned>,
+    process: Process,
     writes: Vec<Write>,
     failure: Option<Failure>,
 }
@@ -78,6 +88,14 @@ pub(super) struct Connection {
 struct Write {
     sql: &'static str,
     params: Vec<OwnedParam>,
+    changes: Changes,
+}
+
+/// How many rows a statement must change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    One,
+    Any,
 }
 
 enum OwnedParam {
@@ -93,7 +111,7 @@ impl Connection {
     pub(super) fn open(
         config: &Config,
         purpose: Purpose,
-        owned: &Arc<Owned>,
+        process: &Process,
     ) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -119,8 +137,8 @@ impl Connection {
             statements: HashMap::new(),
             purpose,
             transaction: Transaction::None,
-            ownership: Ownership::new(owned),
-            owned: Arc::clone(owned),
+            ownership: Ownership::new(&process.owned),
+            process: process.clone(),
             writes: Vec::new(),
             failure: None,
         })
@@ -150,11 +168,24 @@ impl Connection {
         self.transaction = Transaction::None;
     }
 
+    /// Lets the transaction tell other servers something when it commits.
+    pub(super) fn tell_others(&mut self, payload: &str) {
+        let params = [Param::Text(payload), Param::Id(self.process.node.id())];
+        self.writes.push(Write::new(sql::TELL_OTHERS, &params, Changes::Any));
+    }
+
     /// Sends what waits and returns the name of the transaction, by which it can be found again.
     pub(super) fn write_all(&mut self) -> Result<String, StoreError> {
-        self.flush()?;
-        let statement = self.prepare(sql::TRANSACTION_ID, &[])?;
-        let row = self.run(async |client| client.query_one(&statement, &[]).await)?;
+        let name = self.prepare(sql::TRANSACTION_ID, &[])?;
+        let writes = mem::take(&mut self.writes);
+        let split = writes.len().saturating_sub(WRITES_AT_ONCE);
+        self.send(&writes[..split])?;
+        let ready = self.ready(&writes[split..])?;
+        let (counts, row) = self.run(async |client| {
+            let (counts, row) = join(send_all(client, &ready), client.query_one(&name, &[])).await;
+            Ok((counts?, row?))
+        })?;
+        check_counts(&writes[split..], &counts)?;
         row.text(0).map(str::to_owned)
     }
 
@@ -175,7 +206,7 @@ impl Connection {
 
     /// Hands over what the transaction owns in this process.
     pub(super) fn take_ownership(&mut self) -> Ownership {
-        mem::replace(&mut self.ownership, Ownership::new(&self.owned))
+        mem::replace(&mut self.ownership, Ownership::new(&self.process.owned))
     }
 
     /// Tells whether another transaction can use this connection.
@@ -230,23 +261,30 @@ impl Connection {
     /// Sends the writes that wait, many at once, and looks at every answer.
     fn flush(&mut self) -> Result<(), StoreError> {
         let writes = mem::take(&mut self.writes);
+        self.send(&writes)
+    }
+
+    fn send(&mut self, writes: &[Write]) -> Result<(), StoreError> {
         for some in writes.chunks(WRITES_AT_ONCE) {
-            let mut ready = Vec::with_capacity(some.len());
-            for write in some {
-                let params: Vec<Param<'_>> = write.params.iter().map(OwnedParam::lend).collect();
-                let statement = self.prepare(write.sql, &params)?;
-                let bound = bind(&params, &statement);
-                ready.push((statement, bound));
-            }
-            let counts = self.run(async |client| {
-                let sent = ready
-                    .iter()
-                    .map(async |(statement, bound)| client.execute(statement, &lend(bound)).await);
-                join_all(sent).await.into_iter().collect::<Result<Vec<u64>, Error>>()
-            })?;
-            counts.into_iter().try_for_each(changed_one)?;
+            let ready = self.ready(some)?;
+            let counts = self.run(async |client| send_all(client, &ready).await)?;
+            check_counts(some, &counts)?;
         }
         Ok(())
+    }
+
+    fn ready<'a>(
+        &mut self,
+        writes: &'a [Write],
+    ) -> Result<Vec<(Statement, Vec<Bound<'a>>)>, StoreError> {
+        let mut ready = Vec::with_capacity(writes.len());
+        for write in writes {
+            let params: Vec<Param<'a>> = write.params.iter().map(OwnedParam::lend).collect();
+            let statement = self.prepare(write.sql, &params)?;
+            let bound = bind(&params, &statement);
+            ready.push((statement, bound));
+        }
+        Ok(ready)
     }
 
     fn own(&mut self, rows: Lock) -> Result<(), StoreError> {
@@ -297,6 +335,15 @@ impl Conn for Connection {
         owned
     }
 
+    fn node(&self) -> Uuid {
+        self.process.node.id()
+    }
+
+    fn lease_clock(&mut self) -> Result<i64, StoreError> {
+        query_one(self, sql::LEASE_CLOCK, &[], |row| row.int(0))?
+            .ok_or(StoreError::Damaged("no clock"))
+    }
+
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         self.flush()?;
         let statement = self.prepare(sql, params)?;
@@ -305,7 +352,7 @@ impl Conn for Connection {
     }
 
     fn change_one(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
-        self.writes.push(Write { sql, params: params.iter().map(OwnedParam::of).collect() });
+        self.writes.push(Write::new(sql, params, Changes::One));
         Ok(())
     }
 
@@ -345,6 +392,23 @@ impl Row for tokio_postgres::Row {
     fn opt_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
         self.try_get(column).map_err(|_| StoreError::Damaged("not bytes"))
     }
+}
+
+/// Sends statements without waiting for answers in between; the server runs them in order.
+async fn send_all(
+    client: &Client,
+    ready: &[(Statement, Vec<Bound<'_>>)],
+) -> Result<Vec<u64>, Error> {
+    let sent =
+        ready.iter().map(async |(statement, bound)| client.execute(statement, &lend(bound)).await);
+    join_all(sent).await.into_iter().collect()
+}
+
+fn check_counts(writes: &[Write], counts: &[u64]) -> Result<(), StoreError> {
+    writes.iter().zip(counts).try_for_each(|(write, count)| match write.changes {
+        Changes::One => changed_one(*count),
+        Changes::Any => Ok(()),
+    })
 }
 
 fn failure(error: &Error) -> Failure {
@@ -389,6 +453,12 @@ fn bind_one<'a>(param: Param<'a>, place: Option<&Type>) -> Bound<'a> {
 
 fn lend<'a>(bound: &'a [Bound<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
     bound.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()
+}
+
+impl Write {
+    fn new(sql: &'static str, params: &[Param<'_>], changes: Changes) -> Self {
+        Self { sql, params: params.iter().map(OwnedParam::of).collect(), changes }
+    }
 }
 
 impl OwnedParam {

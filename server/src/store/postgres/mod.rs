@@ -6,14 +6,14 @@
 
 mod connection;
 mod errors;
+mod membership;
+mod news;
 mod owned;
 mod pool;
 mod transact;
 mod url;
 
-use std::sync::Arc;
-
-use connection::Purpose;
+use connection::{Process, Purpose};
 pub(super) use transact::PostgresStore;
 pub use url::DatabaseUrl;
 
@@ -22,8 +22,23 @@ use super::error::StoreError;
 
 /// Returns a connection that looks at one consistent committed state. Waits for the network.
 pub(super) fn open_reader(url: &DatabaseUrl) -> Result<impl Conn + use<>, StoreError> {
-    let owned = Arc::default();
-    let mut reader = connection::Connection::open(&url.config()?, Purpose::Read, &owned)?;
+    let process = Process::default();
+    let mut reader = connection::Connection::open(&url.config()?, Purpose::Read, &process)?;
     reader.begin();
     Ok(reader)
+}
+
+/// Runs one transaction on a connection of its own. Waits for the network.
+pub(super) fn transact_once<T, E: From<StoreError>>(
+    url: &DatabaseUrl,
+    run: impl FnOnce(&mut dyn Conn) -> Result<T, E>,
+) -> Result<T, E> {
+    let owned = Arc::default();
+    let mut writer = connection::Connection::open(&url.config()?, Purpose::Write, &owned)?;
+    writer.begin();
+    // Left open by an error, the transaction ends with the connection.
+    let reply = run(&mut writer)?;
+    writer.write_all()?;
+    writer.commit().map_err(|error| errors::store_error(&error))?;
+    Ok(reply)
 }

@@ -5,25 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Config;
 
-use super::connection::{Connection, Purpose};
-use super::owned::Owned;
+use super::connection::{Connection, Process, Purpose};
 use crate::store::StoreError;
 
 /// Connections for one purpose.
 pub(super) struct Pool {
     config: Config,
     purpose: Purpose,
-    owned: Arc<Owned>,
+    process: Process,
     idle: Mutex<Vec<Connection>>,
     places: Arc<Semaphore>,
 }
 
 impl Pool {
-    pub(super) fn new(config: Config, purpose: Purpose, size: usize) -> Self {
+    pub(super) fn new(config: Config, purpose: Purpose, process: &Process, size: usize) -> Self {
         Self {
             config,
             purpose,
-            owned: Arc::default(),
+            process: process.clone(),
             idle: Mutex::default(),
             places: Arc::new(Semaphore::new(size)),
         }
@@ -42,7 +41,7 @@ impl Pool {
 
     /// Returns a new connection. Waits for the network.
     pub(super) fn connect(&self) -> Result<Connection, StoreError> {
-        Connection::open(&self.config, self.purpose, &self.owned)
+        Connection::open(&self.config, self.purpose, &self.process)
     }
 
     /// Takes a connection back, if it is still good.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio_postgres::Config;
 use tracing::{error, info, warn};
+use uuid::Uuid;
 
-use super::connection::{Connection, Failure, Purpose};
+use super::connection::{Connection, Failure, Process, Purpose};
 use super::errors::{is_definite, store_error};
+use super::news;
 use super::pool::Pool;
 use super::url::DatabaseUrl;
 use crate::domain::Decision;
@@ -17,6 +20,7 @@ use crate::store::conn::{Conn, Param, query_one};
 use crate::store::error::{StoreError, TransactError};
 use crate::store::handle::{EventSink, add_first_user};
 use crate::store::migrate::{self, Dialect};
+use crate::store::node::Node;
 use crate::store::reads::Reads;
 use crate::store::{apply, sql};
 
@@ -51,6 +55,12 @@ pub(in crate::store) struct PostgresStore {
 struct Shared {
     writers: Pool,
     readers: Pool,
+    /// The lease must not wait behind decisions.
+    upkeep: Pool,
+    config: Config,
+    process: Process,
+    /// Names this process in what it tells others.
+    origin: Uuid,
     sink: Arc<dyn EventSink>,
     _lock: File,
 }
@@ -63,10 +73,14 @@ impl PostgresStore {
         user_name: &str,
         sink: Arc<dyn EventSink>,
     ) -> Result<Self, StoreError> {
-        let config = url.config()?;
+        let (config, process) = (url.config()?, Process::default());
         let shared = Shared {
-            writers: Pool::new(config.clone(), Purpose::Write, WRITERS),
-            readers: Pool::new(config, Purpose::Read, READERS),
+            writers: Pool::new(config.clone(), Purpose::Write, &process, WRITERS),
+            readers: Pool::new(config.clone(), Purpose::Read, &process, READERS),
+            upkeep: Pool::new(config.clone(), Purpose::Write, &process, 1),
+            config,
+            process,
+            origin: Uuid::new_v4(),
             sink,
             _lock: lock,
         };
@@ -129,6 +143,47 @@ impl PostgresStore {
             }
         });
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+impl PostgresStore {
+    pub(super) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    pub(super) fn sink(&self) -> Arc<dyn EventSink> {
+        Arc::clone(&self.shared.sink)
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        &self.shared.process.node
+    }
+
+    pub(super) fn origin(&self) -> Uuid {
+        self.shared.origin
+    }
+
+    /// Runs one small transaction about this server's own lease, on a connection of its own.
+    pub(super) async fn upkeep<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Conn, Param<'static>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let done = tokio::task::spawn_blocking(move || {
+            let mut connection = shared.upkeep.take()?;
+            connection.begin();
+            let node = Param::Id(shared.process.node.id());
+            let done = work(&mut connection, node).and_then(|done| match connection.commit() {
+                Ok(()) => Ok(done),
+                Err(error) => Err(store_error(&error)),
+            });
+            if done.is_err() {
+                connection.roll_back();
+            }
+            shared.upkeep.give_back(connection);
+            done
+        });
+        done.await.unwrap_or(Err(StoreError::Closed))
     }
 }
 
@@ -196,9 +251,9 @@ impl Shared {
                 return Attempt::Done(Err(TransactError::Refused(refusal)));
             }
         };
-        let written = match decision.changes.is_empty() {
+        let written = match decision.changes.is_empty() && decision.events.is_empty() {
             true => Ok(None),
-            false => write(&mut connection, &decision).map(Some),
+            false => self.write(&mut connection, &decision).map(Some),
         };
         let transaction_id = match written {
             Ok(id) => id,
@@ -230,6 +285,18 @@ impl Shared {
             Commit::NotStored(failure) => self.undo(connection, failure),
             Commit::Unknown(why) => Attempt::Done(Err(TransactError::Unknown(why.to_owned()))),
         }
+    }
+
+    fn write<T>(
+        &self,
+        connection: &mut Connection,
+        decision: &Decision<T>,
+    ) -> Result<String, StoreError> {
+        decision.changes.iter().try_for_each(|change| apply::apply(connection, change))?;
+        for payload in news::payloads(self.origin, decision) {
+            connection.tell_others(&payload);
+        }
+        connection.write_all()
     }
 
     /// Undoes what an attempt wrote and sorts why.
@@ -346,11 +413,6 @@ enum Status {
     Aborted,
     InProgress,
     Forgotten,
-}
-
-fn write<T>(connection: &mut Connection, decision: &Decision<T>) -> Result<String, StoreError> {
-    decision.changes.iter().try_for_each(|change| apply::apply(connection, change))?;
-    connection.write_all()
 }
 
 fn attempts_max(failure: &Failure) -> u32 {

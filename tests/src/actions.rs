@@ -1,0 +1,28 @@
+//! The actions of the protocol, for tests that try all of them.
+
+use serde_json::{Value, json};
+
+/// An id that nothing has.
+pub const UNKNOWN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+/// Every action that names a session by its whole identity, with what it needs beside that.
+pub fn with_identity() -> Vec<(&'static str, Value)> {
+    vec![
+        ("message.queue.get", json!({})),
+        ("message.queue.add", json!({"client_queue_id": "k1", "content": "A"})),
+        ("message.queue.entry.get", json!({"entry_id": UNKNOWN})),
+        ("message.queue.remove", json!({"entry_id": UNKNOWN})),
+        ("message.queue.cancel", json!({})),
+        ("message.queue.restore", json!({"undo_id": UNKNOWN})),
+        ("message.queue.merge", json!({"entry_id": UNKNOWN})),
+        ("message.queue.reorder", json!({"ordered_ids": []})),
+        ("message.queue.send_now", json!({"scope": "all"})),
+        ("message.queue.drain", json!({})),
+        ("message.queue.auto_run.set", json!({"enabled": true})),
+        ("turn.cancel", json!({})),
+        ("turn.resolve", json!({"turn_id": UNKNOWN, "resolution": "drop"})),
+        ("session.set", json!({"title": "x"})),
+        ("session.reset", json!({})),
+        ("session.delete", json!({})),
+    ]
+}
