@@ -15,6 +15,7 @@ mod hello;
 mod identity;
 mod lifecycle;
 mod merge;
+mod parking;
 mod races;
 mod reorder;
 mod replay;
