@@ -13,6 +13,7 @@ mod folding;
 mod frames;
 mod hello;
 mod identity;
+mod large;
 mod lifecycle;
 mod merge;
 mod parking;
