@@ -33,8 +33,8 @@ pub(super) fn transact_once<T, E: From<StoreError>>(
     url: &DatabaseUrl,
     run: impl FnOnce(&mut dyn Conn) -> Result<T, E>,
 ) -> Result<T, E> {
-    let owned = Arc::default();
-    let mut writer = connection::Connection::open(&url.config()?, Purpose::Write, &owned)?;
+    let process = Process::default();
+    let mut writer = connection::Connection::open(&url.config()?, Purpose::Write, &process)?;
     writer.begin();
     // Left open by an error, the transaction ends with the connection.
     let reply = run(&mut writer)?;
