@@ -121,9 +121,8 @@ async fn a_turn_that_a_crash_interrupts_is_shown_and_nothing_is_sent_again() {
     scene.running(text).await;
     scene.admit("next").await;
     let turn = scene.client.session(&scene.chat).await["turn"]["id"].clone();
-    let server = scene.server.kill().start();
-    let mut client = Client::connect(&server).await;
-    client.subscribe(&scene.chat).await;
+    let mut scene = scene.restarted().await;
+    let client = &mut scene.client;
     let session = client.session(&scene.chat).await;
     assert_eq!((&session["state"], &session["turn"]), (&json!("idle"), &Value::Null));
     let queue = client.queue(&scene.chat).await;
