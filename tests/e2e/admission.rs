@@ -391,39 +391,3 @@ async fn an_unidentified_prompt_is_stored_once_per_request_without_a_promise() {
     }
     assert_eq!(contents(&client.entries(&chat).await), ["same", "same"]);
 }
-
-#[tokio::test]
-async fn c010_the_same_id_in_another_session_is_another_admission() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let one = Chat::parked(&mut client).await;
-    let two = Chat::parked(&mut client).await;
-    let first = accepted(&client.add(&one, "k1", "A").await);
-    let second = accepted(&client.add(&two, "k1", "B").await);
-    assert_eq!((first.1.as_str(), second.1.as_str()), ("admitted", "admitted"));
-    assert_ne!(first.0, second.0);
-    assert_eq!(contents(&client.entries(&one).await), ["A"]);
-    assert_eq!(contents(&client.entries(&two).await), ["B"]);
-}
-
-#[tokio::test]
-async fn c009_an_id_is_remembered_behind_thousands_of_others() {
-    const OTHERS: usize = 20_000;
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = Chat::parked(&mut client).await;
-    let first = client.admit(&chat, "k1", "A").await;
-    for batch in 0..OTHERS / 50 {
-        let mut requests = Vec::new();
-        for number in 0..50 {
-            let prompt = chat.prompt(&format!("other-{batch}-{number}"), "x");
-            requests.push(client.send("message.queue.add", prompt).await.unwrap());
-        }
-        for request in requests {
-            assert!(client.answer(&request).await.unwrap().is_ok());
-        }
-        client.ok("message.queue.cancel", chat.identity()).await;
-    }
-    let replay = accepted(&client.add(&chat, "k1", "A").await);
-    assert_eq!(replay, (first, "replayed".to_owned()));
-}

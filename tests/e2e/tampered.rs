@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use usher_tests::chat::{Chat, accepted, contents, string};
 use usher_tests::client::Client;
-use usher_tests::scene::Scene;
+use usher_tests::scene::{Scene, refused};
 use usher_tests::server::{Launch, Server};
 
 fn open(launch: &Launch) -> Connection {
@@ -228,12 +228,37 @@ async fn c127_twenty_writers_and_another_program_that_locks_the_database_lose_no
     }
     drop(progress);
     assert_eq!(locking.join().unwrap(), EACH / BATCH);
-    // The first link said nothing for longer than one may.
+    // Nobody answered the server's pings on the first link all the while.
     let mut client = Client::connect(&server).await;
     for (writer, chat) in chats.iter().enumerate() {
         let expected: Vec<String> = (0..EACH).map(|number| format!("{writer}-{number}")).collect();
         assert_eq!(contents(&client.entries(chat).await), expected);
     }
+}
+
+#[tokio::test]
+async fn what_was_removed_ten_minutes_ago_is_gone_and_later_ones_come_back() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    let ids = scene.admit_all(&["a", "b", "c"]).await;
+    let mut undo = Vec::new();
+    for id in &ids[..2] {
+        let removed = scene.act("message.queue.remove", json!({"entry_id": id})).await;
+        undo.push(json!({"undo_id": removed["undo_id"]}));
+    }
+    let (_, launch) = scene.server.terminate();
+    change(
+        &launch,
+        "UPDATE queue_entries SET removed_at = removed_at - 601000 WHERE content = 'a';
+         UPDATE queue_entries SET removed_at = removed_at - 500000 WHERE content = 'b';",
+    );
+    let mut scene = Scene::again(&launch, scene.chat).await;
+    let expired = scene.ask("message.queue.restore", undo[0].clone()).await;
+    assert_eq!(expired, refused("undo_expired"));
+    scene.act("message.queue.restore", undo[1].clone()).await;
+    assert_eq!(scene.waiting().await, ["b", "c"]);
+    // The proof of its admission outlives it.
+    assert_eq!(accepted(&scene.client.add(&scene.chat, "a", "a").await).1, "replayed");
 }
 
 /// The steps from the newest schema back to the first one that was released.

@@ -20,6 +20,8 @@ mod identity;
 mod lifecycle;
 #[path = "../e2e/merge.rs"]
 mod merge;
+#[path = "../e2e/parking.rs"]
+mod parking;
 #[path = "../e2e/races.rs"]
 mod races;
 #[path = "../e2e/reorder.rs"]

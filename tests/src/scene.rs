@@ -47,12 +47,16 @@ impl Scene {
         Self::again(&launch, self.chat).await
     }
 
-    /// A session that is there already, on a server that is started like this.
+    /// A session that is there already, on a server that is started like this. Comes back when a
+    /// turn that the last server left open is settled: where several servers share a database, that
+    /// is not before the last one is known to be gone.
     pub async fn again(launch: &Launch, chat: Chat) -> Self {
         let server = launch.start();
         let mut client = Client::connect(&server).await;
         client.subscribe(&chat).await;
-        Self { server, client, chat }
+        let mut scene = Self { server, client, chat };
+        scene.idle().await;
+        scene
     }
 
     /// Switches auto-run off: what is admitted waits.

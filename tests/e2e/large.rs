@@ -1,0 +1,125 @@
+//! What is too large to be shown at once, and how the whole of it is read.
+
+use serde_json::{Value, json};
+use usher_tests::chat::{by_role, string};
+use usher_tests::client::{Client, Refusal};
+use usher_tests::scene::{Scene, refused};
+
+/// The longest text that there may be.
+const LONGEST: usize = 262_144;
+
+#[tokio::test]
+async fn a_queue_beyond_four_mebibytes_names_its_last_entries_and_gives_them_one_by_one() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    // The test's client does not read while it writes, so it is not told meanwhile.
+    scene.client.ok("session.unsubscribe", json!({"session_id": scene.chat.session_id})).await;
+    let texts: Vec<String> = ('a'..='t').map(|c| c.to_string().repeat(LONGEST)).collect();
+    for text in &texts {
+        scene.client.admit(&scene.chat, &text[..1], text).await;
+    }
+    let mut other = Client::connect(&scene.server).await;
+    let snapshot = other.subscribe(&scene.chat).await;
+    let queue = scene.client.queue(&scene.chat).await;
+    assert_eq!(snapshot["queue"]["entries"], queue["entries"]);
+    let entries = queue["entries"].as_array().unwrap();
+    assert_eq!((entries.len(), &queue["count"]), (20, &json!(20)));
+    let whole = entries.iter().take_while(|entry| entry["content"].is_string()).count();
+    assert!((10..20).contains(&whole), "{whole}");
+    for (entry, text) in entries.iter().zip(&texts) {
+        if entry["content"].is_string() {
+            assert!(entry["content"] == json!(text));
+        } else {
+            let stub = json!({"id": entry["id"], "position": entry["position"], "truncated": true});
+            assert_eq!(entry, &stub);
+        }
+        let one = scene.act("message.queue.entry.get", json!({"entry_id": entry["id"]})).await;
+        assert!(one["content"] == json!(text), "{}", &text[..1]);
+        assert_eq!(
+            (&one["position"], &one["content_truncated"]),
+            (&entry["position"], &json!(false))
+        );
+    }
+    // They are entries like all others.
+    let mut ids: Vec<Value> = entries.iter().map(|entry| entry["id"].clone()).collect();
+    ids.reverse();
+    scene.act("message.queue.reorder", json!({"ordered_ids": ids})).await;
+    let queue = scene.client.queue(&scene.chat).await;
+    assert!(queue["entries"][0]["content"] == json!(texts[19]));
+    let last = &queue["entries"][19];
+    assert_eq!((&last["id"], &last["truncated"]), (&ids[19], &json!(true)));
+    let overflow = Refusal::new("merge_overflow", json!({"limit": "content_bytes_max"}));
+    let merge = scene.ask("message.queue.merge", json!({"entry_id": last["id"]})).await;
+    assert_eq!(merge, Err(overflow));
+    scene.client.subscribe(&scene.chat).await;
+    let now = json!({"scope": "entry", "entry_id": last["id"], "resume": false});
+    scene.act("message.queue.send_now", now).await;
+    scene.settled().await;
+    let prompts = by_role(&scene.client.transcript(&scene.chat).await, "user");
+    assert!(prompts.len() == 1 && prompts[0]["content"] == json!(texts[0]));
+}
+
+#[tokio::test]
+async fn a_long_answer_is_read_in_pieces_that_are_whole_characters() {
+    let mut scene = Scene::new().await;
+    // Four bytes each; the echo's first words make it longer than lists show.
+    let text = "🦀".repeat(LONGEST / 4);
+    scene.client.admit(&scene.chat, "k", &text).await;
+    scene.settled().await;
+    let answer = by_role(&scene.client.transcript(&scene.chat).await, "agent").remove(0);
+    let expected = format!("You said: {text}");
+    let shown = answer["content"].as_str().unwrap();
+    assert_eq!(answer["content_truncated"], true);
+    assert!(expected.starts_with(shown) && LONGEST - shown.len() < 4, "{}", shown.len());
+
+    for length in [524_288, 100_000, 65_537] {
+        let mut read = String::new();
+        loop {
+            let piece =
+                scene.client.ok("transcript.read", part(&scene, &answer, read.len(), length)).await;
+            let text = string(&piece["text"]);
+            assert!(text.len() <= length && (!text.is_empty() || piece["eof"] == true));
+            read.push_str(&text);
+            if piece["eof"] == true {
+                break;
+            }
+        }
+        assert!(read == expected, "in pieces of {length}");
+    }
+    // Behind the end there is nothing.
+    let behind = part(&scene, &answer, expected.len() + 1_000, 10);
+    let behind = scene.client.ok("transcript.read", behind).await;
+    assert_eq!(behind, json!({"text": "", "eof": true}));
+}
+
+fn part(scene: &Scene, message: &Value, offset: usize, length: usize) -> Value {
+    json!({
+        "session_id": scene.chat.session_id, "message_id": message["id"],
+        "offset": offset, "length": length,
+    })
+}
+
+#[tokio::test]
+async fn a_read_of_what_is_not_there_or_makes_no_sense_is_refused() {
+    let mut scene = Scene::new().await;
+    scene.admit("hello").await;
+    scene.settled().await;
+    let message = scene.client.transcript(&scene.chat).await.remove(0);
+    let other = Scene::new().await;
+    let mut foreign = part(&scene, &message, 0, 10);
+    foreign["session_id"] = json!(other.chat.session_id);
+    let mut unknown = part(&scene, &message, 0, 10);
+    unknown["message_id"] = json!("01890a5d-ac96-774b-bcce-b302099a8057");
+    for payload in [foreign, unknown] {
+        assert_eq!(scene.client.request("transcript.read", payload).await, refused("not_found"));
+    }
+    for (field, value) in
+        [("offset", json!(-1)), ("length", json!(524_289)), ("length", json!("all"))]
+    {
+        let mut payload = part(&scene, &message, 0, 10);
+        payload[field] = value.clone();
+        let refusal = scene.client.request("transcript.read", payload).await.unwrap_err();
+        let got = (refusal.code.as_str(), &refusal.details["field"]);
+        assert_eq!(got, ("validation", &json!(field)), "{value}");
+    }
+}
