@@ -409,12 +409,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             return ended;
         }
         while lanes.in_flight() > 0 {
-            let done = lanes.next().await;
-            if let Err(ended) = self.answer(done, watched).await {
+            let step = tokio::select! {
+                done = lanes.next() => self.answer(done, watched).await,
+                received = self.socket.next() => self.turn_away(received).await,
+            };
+            if let Err(ended) = step {
                 return ended;
             }
         }
         Ended::WithCode(CloseCode::Away, "server stops")
+    }
+
+    /// Answers a request that comes when the server stops: nothing of it takes effect.
+    async fn turn_away(&mut self, received: Option<Frame>) -> Result<(), Ended> {
+        let Received::Text(text) = self.sort(received).await? else {
+            return Ok(());
+        };
+        let frame = match RequestFrame::parse(&text) {
+            Ok(frame) => frame,
+            Err(error) => return self.refuse_frame(&error.to_string()).await,
+        };
+        let error = WireError::new(ErrorCode::ShuttingDown, "the server stops")
+            .with("retry_after_ms", RECONNECT_AFTER_MS);
+        self.send(error_frame(Some(&frame.id), Some(&frame.action), &error)).await
     }
 
     async fn close(mut self, ended: Ended) {

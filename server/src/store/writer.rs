@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{error, info, warn};
 use usher_shared::id::SessionId;
@@ -95,8 +96,16 @@ impl SqliteStore {
     {
         let (done, reply) = oneshot::channel();
         let job = TypedJob { operation, done: Some(done), result: None };
-        if self.shared.jobs.send(Box::new(job)).await.is_err() {
-            return Err(TransactError::NotStored(StoreError::Closed));
+        match self.shared.jobs.try_send(Box::new(job)) {
+            Ok(()) => {}
+            // A task of its own: a free place goes to whoever waits longest, polled or not.
+            Err(TrySendError::Full(job)) => {
+                let jobs = self.shared.jobs.clone();
+                tokio::spawn(async move { drop(jobs.send(job).await) });
+            }
+            Err(TrySendError::Closed(_)) => {
+                return Err(TransactError::NotStored(StoreError::Closed));
+            }
         }
         reply.await.unwrap_or_else(|_| Err(TransactError::Unknown("writer stopped".to_owned())))
     }
