@@ -5,9 +5,6 @@
 
 mod access;
 mod actions;
-mod actions_lifecycle;
-mod actions_search;
-mod actions_settings;
 mod duplex;
 mod frames;
 mod gate;

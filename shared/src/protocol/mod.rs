@@ -1,6 +1,6 @@
 //! The wire protocol, version 1: WebSocket text frames, one JSON object each.
 //!
-//! Wire types only. The server turns them into domain types in `net/wire.rs`, the client uses
+//! Wire types only. The server turns them into domain types in `net/wire`, the client uses
 //! them as they are. In answers every listed field is present; in requests `null` means omitted,
 //! unknown fields are ignored. One file per part of the protocol.
 

@@ -8,9 +8,9 @@ use usher_shared::protocol::settings::{
     SettingsSetParams,
 };
 
-use super::actions::{Routed, Router};
-use super::wire;
+use super::{Routed, Router};
 use crate::domain::settings::{InForce, SettingsPatch, Switch};
+use crate::net::wire;
 use crate::service::SettingsView;
 
 impl Router {

@@ -1,0 +1,181 @@
+//! One request: from its action's name and payload to the work it asks for.
+
+mod queue;
+mod session;
+mod settings;
+mod task;
+mod transcript;
+mod turn;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tokio::sync::Notify;
+use usher_shared::counter::EventSeq;
+use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::id::SessionId;
+use usher_shared::protocol::Request;
+use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
+use usher_shared::protocol::hello::{PingParams, PingReply};
+use usher_shared::protocol::queue::{
+    AutoRunSetParams, EntryGetParams, QueueAddParams, QueueClearParams, QueueDrainParams,
+    QueueGetParams, QueueMergeParams, QueueRemoveParams, QueueReorderParams, QueueRestoreParams,
+    SendNowParams,
+};
+use usher_shared::protocol::session::{
+    PermissionRespondParams, SessionCreateParams, SessionDeleteParams, SessionGetParams,
+    SessionListParams, SessionResetParams, SessionSetParams, SessionTransferParams,
+    SubscribeParams, UnsubscribeParams,
+};
+use usher_shared::protocol::settings::{SettingsGetParams, SettingsSetParams};
+use usher_shared::protocol::task::{
+    TaskArchiveParams, TaskCreateParams, TaskDeleteParams, TaskGetParams, TaskListParams,
+    TaskUnarchiveParams,
+};
+use usher_shared::protocol::transcript::{
+    TranscriptPageParams, TranscriptReadParams, TranscriptSearchParams,
+};
+use usher_shared::protocol::turn::{TurnCancelParams, TurnResolveParams};
+
+use crate::clock::now;
+use crate::domain::session::Caller;
+use crate::net::hub::Hub;
+use crate::net::wire::{self, CommitUnknown, Refused};
+use crate::service::Service;
+
+/// What a request came to.
+pub(super) struct Done {
+    /// The frame that answers it.
+    pub(super) frame: String,
+    /// What it changed about the link.
+    pub(super) watch: Watch,
+}
+
+/// What a request changed about the sessions that a link watches.
+pub(super) enum Watch {
+    Same,
+    Start(SessionId, EventSeq),
+    Stop(SessionId),
+}
+
+/// Work to be done when its turn has come.
+pub(super) struct Work {
+    /// Requests of one session are handled in order.
+    pub(super) lane: Option<SessionId>,
+    /// The work; an error closes the link with 1011.
+    pub(super) run: BoxFuture<'static, Result<Done, CommitUnknown>>,
+}
+
+/// What an action may use.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) service: Service,
+    pub(super) hub: Arc<Hub>,
+    pub(super) caller: Caller,
+    pub(super) wake: Arc<Notify>,
+}
+
+/// Finds what a request asks for; a refusal is answered at once.
+pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work, WireError> {
+    let router = Router { context: context.clone(), id: frame.id.clone().into_owned() };
+    let payload = frame.payload;
+    match &*frame.action {
+        PingParams::ACTION => router.ping(wire::parse(payload)?),
+        TaskCreateParams::ACTION => router.task_create(wire::parse(payload)?),
+        TaskListParams::ACTION => router.task_list(wire::parse(payload)?),
+        TaskGetParams::ACTION => router.task_get(wire::parse(payload)?),
+        SessionCreateParams::ACTION => router.session_create(wire::parse(payload)?),
+        SessionListParams::ACTION => router.session_list(wire::parse(payload)?),
+        SessionGetParams::ACTION => router.session_get(wire::parse(payload)?),
+        SubscribeParams::ACTION => router.subscribe(wire::parse(payload)?),
+        UnsubscribeParams::ACTION => router.unsubscribe(wire::parse(payload)?),
+        SessionSetParams::ACTION => router.session_set(wire::parse(payload)?),
+        SessionResetParams::ACTION => router.session_reset(wire::parse(payload)?),
+        SessionTransferParams::ACTION => router.session_transfer(wire::parse(payload)?),
+        SessionDeleteParams::ACTION => router.session_delete(wire::parse(payload)?),
+        TaskArchiveParams::ACTION => router.task_archive(wire::parse(payload)?),
+        TaskUnarchiveParams::ACTION => router.task_unarchive(wire::parse(payload)?),
+        TaskDeleteParams::ACTION => router.task_delete(wire::parse(payload)?),
+        SettingsGetParams::ACTION => router.settings_get(wire::parse(payload)?),
+        SettingsSetParams::ACTION => router.settings_set(wire::parse(payload)?),
+        TranscriptPageParams::ACTION => router.page(wire::parse(payload)?),
+        TranscriptSearchParams::ACTION => router.search(wire::parse(payload)?),
+        TranscriptReadParams::ACTION => router.read(wire::parse(payload)?),
+        TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
+        TurnResolveParams::ACTION => router.resolve(wire::parse(payload)?),
+        PermissionRespondParams::ACTION => router.respond(wire::parse(payload)?),
+        QueueGetParams::ACTION => router.queue_get(wire::parse(payload)?),
+        QueueAddParams::ACTION => router.queue_add(wire::parse(payload)?),
+        QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
+        QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
+        QueueRestoreParams::ACTION => router.queue_restore(wire::parse(payload)?),
+        EntryGetParams::ACTION => router.entry_get(wire::parse(payload)?),
+        QueueMergeParams::ACTION => router.queue_merge(wire::parse(payload)?),
+        QueueReorderParams::ACTION => router.queue_reorder(wire::parse(payload)?),
+        SendNowParams::ACTION => router.send_now(wire::parse(payload)?),
+        QueueDrainParams::ACTION => router.queue_drain(wire::parse(payload)?),
+        AutoRunSetParams::ACTION => router.auto_run_set(wire::parse(payload)?),
+        _ => Err(WireError::new(ErrorCode::UnknownAction, "unknown action")),
+    }
+}
+
+/// Writes an error frame.
+pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireError) -> String {
+    write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
+}
+
+pub(super) type Routed = Result<Work, WireError>;
+
+pub(super) struct Router {
+    context: Context,
+    id: String,
+}
+
+impl Router {
+    /// Makes the work of an action that only answers.
+    pub(super) fn work<R, F>(
+        self,
+        lane: Option<SessionId>,
+        action: &'static str,
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Routed
+    where
+        R: Serialize,
+        F: Future<Output = Result<R, Refused>> + Send,
+    {
+        self.watching(lane, action, |context| async { Ok((run(context).await?, Watch::Same)) })
+    }
+
+    /// The same for an action that changes what the link watches.
+    fn watching<R, F>(
+        self,
+        lane: Option<SessionId>,
+        action: &'static str,
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Routed
+    where
+        R: Serialize,
+        F: Future<Output = Result<(R, Watch), Refused>> + Send,
+    {
+        let Self { context, id } = self;
+        let run = Box::pin(async move {
+            let done = match run(context).await {
+                Ok((reply, watch)) => {
+                    let frame = write_frame(FrameKind::Response, Some(&id), Some(action), reply);
+                    Done { frame: frame.expect("a reply is plain JSON"), watch }
+                }
+                Err(Ok(error)) => {
+                    Done { frame: error_frame(Some(&id), Some(action), &error), watch: Watch::Same }
+                }
+                Err(Err(unknown)) => return Err(unknown),
+            };
+            Ok(done)
+        });
+        Ok(Work { lane, run })
+    }
+
+    fn ping(self, _: PingParams) -> Routed {
+        self.work(None, PingParams::ACTION, |_| async { Ok(PingReply { server_time: now() }) })
+    }
+}

@@ -1,0 +1,170 @@
+//! Refusals, by code.
+
+use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::id::TurnId;
+
+use super::{CommitUnknown, Refused};
+use crate::domain::admission::AdmitRefusal;
+use crate::domain::merge::Overflow;
+use crate::domain::queue::{MergeRefusal, RestoreRefusal};
+use crate::domain::send_now::SendNowRefusal;
+use crate::domain::transfer::TransferRefusal;
+use crate::service::{
+    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+};
+use crate::store::{StoreError, TransactError};
+
+/// How long a client waits before it tries a failed store again.
+const STORE_RETRY_MS: u64 = 1_000;
+
+fn store_failed(error: &StoreError) -> WireError {
+    WireError::new(ErrorCode::QueueAdmissionUnavailable, error.to_string())
+        .with("retry_after_ms", STORE_RETRY_MS)
+}
+
+fn store_broken(error: &StoreError) -> WireError {
+    match error {
+        StoreError::Full
+        | StoreError::ReadOnly
+        | StoreError::Io(_)
+        | StoreError::Away(_)
+        | StoreError::Conflict
+        | StoreError::Closed => store_failed(error),
+        StoreError::Damaged(_)
+        | StoreError::Database(_)
+        | StoreError::Locked(_)
+        | StoreError::Newer { .. } => WireError::new(ErrorCode::Internal, error.to_string()),
+    }
+}
+
+fn unavailable() -> WireError {
+    WireError::new(ErrorCode::QueueSessionUnavailable, "no such session for this caller")
+}
+
+/// Sorts a failed transaction: refusals by `refused`, the rest alike for all actions.
+pub(in crate::net) fn transact_error<E>(
+    error: TransactError<E>,
+    refused: impl FnOnce(E) -> WireError,
+) -> Refused {
+    match error {
+        TransactError::Refused(error) => Ok(refused(error)),
+        TransactError::NotStored(error) => Ok(store_failed(&error)),
+        TransactError::Unknown(_) => Err(CommitUnknown),
+    }
+}
+
+pub(in crate::net) fn add_error(error: AddError) -> WireError {
+    match error {
+        AddError::Unavailable(_) => unavailable(),
+        AddError::Store(error) => store_failed(&error),
+        AddError::Refused(refusal) => {
+            let text = refusal.to_string();
+            match refusal {
+                AdmitRefusal::Conflict => WireError::new(ErrorCode::QueueIdConflict, text),
+                AdmitRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
+                AdmitRefusal::Blank => WireError::validation("content", text),
+            }
+        }
+    }
+}
+
+fn queue_full(queue_size: u64, max: u64) -> WireError {
+    WireError::new(ErrorCode::QueueFull, "the queue is full")
+        .with("queue_size", queue_size)
+        .with("max", max)
+}
+
+pub(in crate::net) fn queue_error(error: QueueError) -> WireError {
+    let text = error.to_string();
+    match error {
+        QueueError::Unavailable(_) => unavailable(),
+        QueueError::EntryNotFound => WireError::new(ErrorCode::EntryNotFound, text),
+        QueueError::Changed { revision } => {
+            WireError::new(ErrorCode::QueueChanged, text).with("queue_revision", revision.get())
+        }
+        QueueError::MergeDisabled => WireError::new(ErrorCode::MergeDisabled, text),
+        QueueError::NotMerged(refusal) => match refusal {
+            MergeRefusal::NoTarget => WireError::new(ErrorCode::NoMergeTarget, text),
+            MergeRefusal::Overflow(Overflow(bound)) => {
+                WireError::new(ErrorCode::MergeOverflow, text).with("limit", bound.name())
+            }
+        },
+        QueueError::NotSent(refusal) => match refusal {
+            SendNowRefusal::TurnChanged { open } => turn_changed(open),
+            SendNowRefusal::QueueChanged(changed) => queue_error(changed.into()),
+            SendNowRefusal::EntryNotFound => WireError::new(ErrorCode::EntryNotFound, text),
+            SendNowRefusal::QueueEmpty => WireError::new(ErrorCode::QueueEmpty, text),
+            SendNowRefusal::Overflow(Overflow(bound)) => {
+                WireError::new(ErrorCode::SendNowOverflow, text).with("limit", bound.name())
+            }
+            SendNowRefusal::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
+        },
+        QueueError::NotRestored(refusal) => match refusal {
+            RestoreRefusal::Expired => WireError::new(ErrorCode::UndoExpired, text),
+            RestoreRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
+        },
+        QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
+        QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
+        QueueError::Store(error) => store_broken(&error),
+    }
+}
+
+fn turn_changed(open: Option<TurnId>) -> WireError {
+    WireError::new(ErrorCode::TurnChanged, "another turn is open")
+        .with("turn_id", open.map(|turn| turn.to_string()))
+}
+
+pub(in crate::net) fn turn_error(error: TurnError) -> WireError {
+    let text = error.to_string();
+    match error {
+        TurnError::Unavailable(_) => unavailable(),
+        TurnError::Changed { open } => turn_changed(open),
+        TurnError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
+        TurnError::Busy => WireError::new(ErrorCode::SessionBusy, text),
+        TurnError::Conflict => WireError::new(ErrorCode::SendNowConflict, text),
+        TurnError::PermissionClosed => WireError::new(ErrorCode::PermissionClosed, text),
+        TurnError::UnknownOption => WireError::validation("option_id", text),
+        TurnError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn session_error(error: SessionError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SessionError::Unavailable(_) => unavailable(),
+        SessionError::Busy(_) | SessionError::Transfer(TransferRefusal::Busy) => {
+            WireError::new(ErrorCode::SessionBusy, text)
+        }
+        SessionError::Transfer(TransferRefusal::Full { queue_size, max }) => {
+            WireError::new(ErrorCode::QueueFull, text)
+                .with("queue_size", queue_size)
+                .with("max", max)
+        }
+        SessionError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn settings_error(error: SettingsError) -> WireError {
+    let text = error.to_string();
+    match error {
+        SettingsError::Locked(_) => WireError::new(ErrorCode::Forbidden, text),
+        SettingsError::NoUser => WireError::new(ErrorCode::Unauthorized, text),
+        SettingsError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn find_error(error: FindError) -> WireError {
+    match error {
+        FindError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
+        FindError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn make_error(error: MakeError) -> WireError {
+    match error {
+        MakeError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
+        MakeError::NoUser => WireError::new(ErrorCode::Unauthorized, "no such user any more"),
+        MakeError::UnknownAgent => WireError::validation("agent", "no such agent"),
+        MakeError::Store(error) => store_broken(&error),
+    }
+}

@@ -1,0 +1,177 @@
+//! What waits, admissions and operations on them.
+
+use usher_shared::counter::EventSeq;
+use usher_shared::error::WireError;
+use usher_shared::limits::{NAME_BYTES_MAX, STATUS_BYTES_MAX};
+use usher_shared::prompt::{PromptText, PromptTextError};
+use usher_shared::protocol::queue::{
+    Admission, EntryMetadata, QueueAddParams, QueueAddReply, QueueStatus, QueuedBy, QueuedMessage,
+    SendNowParams, SendNowScope, StatusEntry,
+};
+use usher_shared::rules::fingerprint::fingerprint;
+use usher_shared::vocabulary::SenderKind;
+
+use super::{OVERHEAD_BYTES, bounded, json_bytes};
+use crate::domain::admission::{Admitted, Identified, Submission};
+use crate::domain::entry::{Entry, Sender};
+use crate::domain::send_now::{Resume, Scope, SendNow};
+use crate::domain::session::{AutoRun, Caller, Target};
+use crate::service::QueueView;
+
+fn sender(caller: &Caller) -> QueuedBy {
+    QueuedBy { kind: SenderKind::User, id: caller.id.to_string(), name: caller.name.clone() }
+}
+
+/// Checks shape and hard bounds of an admission.
+pub(in crate::net) fn submission(
+    params: QueueAddParams,
+    caller: &Caller,
+) -> Result<(Target, Submission), WireError> {
+    let identified = params.client_queue_id.is_some();
+    if identified && params.session_incarnation_id.is_none() {
+        return Err(WireError::validation(
+            "session_incarnation_id",
+            "an identified admission names its incarnation",
+        ));
+    }
+    bounded("model", params.model.as_deref(), NAME_BYTES_MAX)?;
+    for (field, count) in [
+        ("attachments", params.attachments.as_ref().map_or(0, Vec::len)),
+        ("context_files", params.context_files.as_ref().map_or(0, Vec::len)),
+        ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
+        ("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len)),
+    ] {
+        if count > 0 {
+            return Err(WireError::validation(field, "this server takes none").with("limit", 0));
+        }
+    }
+    let queued_by = sender(caller);
+    let fingerprint = fingerprint(&params, &queued_by)
+        .map_err(|error| WireError::validation("attachments", error.to_string()))?;
+    let content = PromptText::parse(params.content).map_err(|error| {
+        let refused = WireError::validation("content", error.to_string());
+        match error {
+            PromptTextError::TooLong { limit } => refused.with("limit", limit),
+            PromptTextError::Nul => refused,
+        }
+    })?;
+    let target = Target {
+        task_id: params.task_id,
+        session_id: params.session_id,
+        incarnation_id: params.session_incarnation_id,
+    };
+    let submission = Submission {
+        identified: params.client_queue_id.map(|id| Identified { id, fingerprint }),
+        content,
+        model: params.model,
+        plan_mode: params.plan_mode.unwrap_or(false),
+        queued_by: Sender {
+            kind: SenderKind::User,
+            id: queued_by.id,
+            name: queued_by.name,
+            task: None,
+        },
+    };
+    Ok((target, submission))
+}
+
+/// Checks what shall be sent now.
+pub(in crate::net) fn send_now(params: &SendNowParams) -> Result<SendNow, WireError> {
+    let scope = match (params.scope, params.entry_id) {
+        (SendNowScope::Entry, Some(id)) => Scope::Entry(id),
+        (SendNowScope::Entry, None) => {
+            return Err(WireError::validation("entry_id", "which entry?"));
+        }
+        (SendNowScope::All, None) => Scope::All,
+        (SendNowScope::All, Some(_)) => {
+            return Err(WireError::validation("entry_id", "all or one entry?"));
+        }
+    };
+    Ok(SendNow {
+        scope,
+        expected_turn: params.expected_turn_id,
+        expected_revision: params.expected_queue_revision,
+        resume: if params.resume.unwrap_or(true) { Resume::Yes } else { Resume::No },
+    })
+}
+
+pub(in crate::net) fn queued(
+    session: &Target,
+    entry: Entry,
+    content_truncated: bool,
+) -> QueuedMessage {
+    QueuedMessage {
+        id: entry.id,
+        task_id: session.task_id,
+        session_id: session.session_id,
+        position: entry.position,
+        content: entry.content.to_string(),
+        model: entry.model,
+        plan_mode: entry.plan_mode,
+        attachments: Vec::new(),
+        metadata: EntryMetadata {
+            queue_admission_ids: entry.provenance.admission_ids,
+            queue_admission_ids_past: entry.provenance.past,
+            sender_task_id: entry.queued_by.task,
+            ..EntryMetadata::default()
+        },
+        queued_at: entry.queued_at,
+        queued_by: QueuedBy {
+            kind: entry.queued_by.kind,
+            id: entry.queued_by.id,
+            name: entry.queued_by.name,
+        },
+        target_revision: entry.revision,
+        editing: None,
+        content_truncated,
+    }
+}
+
+pub(in crate::net) fn admitted(target: &Target, admitted: Admitted) -> QueueAddReply {
+    let admission = Admission {
+        outcome: admitted.outcome,
+        accepted_queue_id: admitted.entry.id,
+        queue_revision: admitted.queue_revision,
+        replay_safe: admitted.replay_safe,
+    };
+    QueueAddReply { entry: queued(target, admitted.entry, admitted.content_truncated), admission }
+}
+
+pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
+    let QueueView { session, entries, policy } = view;
+    let target = Target {
+        task_id: session.task_id,
+        session_id: session.id,
+        incarnation_id: Some(session.incarnation_id),
+    };
+    let mut bytes = 0;
+    let entries = entries
+        .into_iter()
+        .map(|entry| {
+            bytes += json_bytes(&entry.content) + OVERHEAD_BYTES;
+            if bytes > STATUS_BYTES_MAX {
+                StatusEntry::Stub { id: entry.id, position: entry.position, truncated: true }
+            } else {
+                StatusEntry::Whole(Box::new(queued(&target, entry, false)))
+            }
+        })
+        .collect();
+    QueueStatus {
+        task_id: session.task_id,
+        session_id: session.id,
+        session_incarnation_id: session.incarnation_id,
+        queue_revision: session.queue.revision,
+        event_seq,
+        entries,
+        count: session.queue.stored,
+        max: u64::from(policy.max_per_session),
+        auto_run: session.queue.auto_run == AutoRun::On,
+        auto_run_reason: match session.queue.auto_run {
+            AutoRun::On => None,
+            AutoRun::Off(reason) => Some(reason),
+        },
+        blocked: None,
+        merge_enabled: policy.merge.is_on(),
+        auto_merge_enabled: policy.auto_merge.is_on(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Messages and pages of them.
+
+use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
+use usher_shared::prompt::cut_at_char;
+use usher_shared::protocol::transcript::{
+    self as wire_transcript, MessageMetadata, TranscriptPageReply,
+};
+
+use super::{OVERHEAD_BYTES, json_bytes};
+use crate::domain::message::Message;
+use crate::net::hub::LiveText;
+use crate::store::Page;
+
+/// Messages of one answer, bytes on the wire: with a status beside them they fit into a frame.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A page as far as it fits into an answer: the messages next to where it was asked for.
+pub(in crate::net) fn page(
+    page: &Page,
+    from: PageEnd,
+    live: Option<&LiveText>,
+) -> TranscriptPageReply {
+    let mut bytes = 0;
+    let mut fits = |message: &&Message| {
+        bytes += json_bytes(&message.content) + OVERHEAD_BYTES;
+        bytes <= PAGE_BYTES_MAX
+    };
+    let fitting = match from {
+        PageEnd::Oldest => page.messages.iter().take_while(&mut fits).count(),
+        PageEnd::Newest => page.messages.iter().rev().take_while(&mut fits).count(),
+    };
+    let messages = match from {
+        PageEnd::Oldest => &page.messages[..fitting],
+        PageEnd::Newest => &page.messages[page.messages.len() - fitting..],
+    };
+    TranscriptPageReply {
+        messages: messages.iter().map(|message| message_live(message, live)).collect(),
+        has_more: page.has_more || fitting < page.messages.len(),
+    }
+}
+
+/// From which end a page is filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::net) enum PageEnd {
+    Oldest,
+    Newest,
+}
+
+pub(in crate::net) fn message(message: &Message) -> wire_transcript::Message {
+    let content = cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX);
+    wire_transcript::Message {
+        id: message.id,
+        session_id: message.session_id,
+        session_incarnation_id: message.incarnation_id,
+        seq: message.seq,
+        turn_id: message.turn_id,
+        role: message.role,
+        content_truncated: (content.len() as u64) < message.content_bytes,
+        content: content.to_owned(),
+        status: message.status,
+        metadata: MessageMetadata {
+            queue_admission_ids: message.details.provenance.admission_ids.clone(),
+            queue_admission_ids_past: message.details.provenance.past.clone(),
+            attachments: Vec::new(),
+            notice: message.details.notice,
+            resolution: message.details.resolution,
+            tool: message.details.tool.clone(),
+            sender: message.details.sender.clone(),
+        },
+        created_at: message.created_at,
+    }
+}
+
+/// A message with what was shown of it ahead of the database.
+fn message_live(stored: &Message, live: Option<&LiveText>) -> wire_transcript::Message {
+    let mut message = message(stored);
+    if let Some(live) = live
+        && live.message_id == message.id
+        && live.bytes > stored.content_bytes
+    {
+        message.content_truncated = (live.text.len() as u64) < live.bytes;
+        message.content.clone_from(&live.text);
+    }
+    message
+}
