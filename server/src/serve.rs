@@ -16,8 +16,8 @@ use tracing_subscriber::EnvFilter;
 use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
 use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
-use crate::net::hub::{Hub, Sink};
 use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
+use crate::net::{Hub, Sink};
 use crate::service::Service;
 use crate::store::{DatabaseUrl, Store, StoreError, StoreFiles, Sync};
 

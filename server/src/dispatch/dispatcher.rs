@@ -14,7 +14,7 @@ use super::mailbox::{Mailbox, Order};
 use super::runner::Runner;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
-use crate::net::hub::Hub;
+use crate::net::Hub;
 use crate::service::{Service, UNDO_MS};
 
 /// The times of dispatch.

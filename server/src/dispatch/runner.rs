@@ -18,7 +18,7 @@ use crate::clock::fresh_uuid;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
 use crate::domain::turn_end::TurnEnd;
-use crate::net::hub::{Broadcast, Hub};
+use crate::net::{Broadcast, Hub};
 use crate::service::{NewText, Service};
 use crate::stop;
 

@@ -13,7 +13,7 @@ use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, Role};
 
 use crate::clock::fresh_uuid;
-use crate::net::hub::Hub;
+use crate::net::Hub;
 use crate::service::{NewText, Service, TurnError};
 use crate::store::TransactError;
 

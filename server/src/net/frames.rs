@@ -10,7 +10,7 @@ use usher_shared::protocol::turn::{
 };
 
 use super::actions::Context;
-use super::hub::Broadcast;
+use super::ring::Broadcast;
 use super::wire;
 use crate::domain::Event;
 use crate::domain::session::Target;

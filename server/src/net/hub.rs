@@ -4,117 +4,20 @@
 //! it: a slow reader costs nothing and skips what a later event replaces; one that falls out of
 //! the ring is cut off and resumes from a snapshot.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use usher_shared::counter::{EventSeq, MessageSeq};
-use usher_shared::id::{Epoch, MessageId, PermissionId, SessionId};
-use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
-use usher_shared::prompt::cut_at_char;
-use usher_shared::vocabulary::{MessageStatus, PermissionClosed, Role};
+use usher_shared::id::{Epoch, MessageId, SessionId};
 
-use super::news::TaskNews;
+use super::live::{LiveText, LiveTexts};
+use super::ring::{Broadcast, Ring};
 use crate::clock::fresh_uuid;
-use crate::dispatch::{Answer, Dispatcher, Question, TurnEnds};
 use crate::domain::Event;
-use crate::store::EventSink;
 
-/// Events that a session keeps for slow readers and for links that come back.
-const RING_EVENTS_MAX: usize = 4_096;
-/// Bytes of text in those events.
-const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Sessions that nobody watches keep their ring while there are no more of them than this.
 const IDLE_RINGS_MAX: usize = 1_024;
-
-/// One thing that watchers are told.
-#[derive(Clone, Debug)]
-pub enum Broadcast {
-    /// Something that was committed.
-    Event(Arc<Event>),
-    /// Text that follows what a streaming message has; written in a moment.
-    Delta {
-        /// Which message.
-        message_id: MessageId,
-        /// Its number.
-        seq: MessageSeq,
-        /// Where the text belongs, bytes.
-        offset: u64,
-        /// The text.
-        text: Arc<str>,
-    },
-    /// An agent asks.
-    PermissionRequested(Question),
-    /// A question is closed.
-    PermissionResolved {
-        /// Which.
-        id: PermissionId,
-        /// The answer, if there was one.
-        answer: Option<Answer>,
-        /// Why it is closed.
-        reason: PermissionClosed,
-    },
-}
-
-impl Broadcast {
-    fn bytes(&self) -> usize {
-        64 + match self {
-            Self::Event(event) => match &**event {
-                Event::MessageWritten(message) => message.content.len(),
-                _ => 0,
-            },
-            Self::Delta { text, .. } => text.len(),
-            Self::PermissionRequested(_) | Self::PermissionResolved { .. } => 256,
-        }
-    }
-}
-
-/// The text of the message that is streaming right now, ahead of the database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveText {
-    /// Which message.
-    pub message_id: MessageId,
-    /// What was shown of it so far, as much as lists show.
-    pub text: String,
-    /// The size of all that was shown, bytes.
-    pub bytes: u64,
-}
-
-struct Ring {
-    /// Whether the session is gone: nobody is told any more.
-    ended: bool,
-    /// The number of the newest event.
-    newest: u64,
-    events: VecDeque<Broadcast>,
-    bytes: usize,
-    watchers: Vec<Arc<Notify>>,
-}
-
-impl Ring {
-    /// The number of the oldest event that is still kept, or of the next one.
-    fn oldest(&self) -> u64 {
-        self.newest + 1 - self.events.len() as u64
-    }
-
-    fn push(&mut self, broadcast: Broadcast) {
-        self.newest += 1;
-        self.bytes += broadcast.bytes();
-        self.events.push_back(broadcast);
-        while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
-            let Some(old) = self.events.pop_front() else {
-                break;
-            };
-            self.bytes -= old.bytes();
-        }
-        self.wake();
-    }
-
-    fn wake(&self) {
-        for watcher in &self.watchers {
-            watcher.notify_one();
-        }
-    }
-}
 
 /// What a link missed since its place in the ring.
 pub enum Missed {
@@ -140,7 +43,7 @@ pub struct Hub {
 struct Rings {
     by_session: HashMap<SessionId, Ring>,
     /// Kept whether anybody watches or not: who comes in the middle needs what is not written yet.
-    live: HashMap<SessionId, LiveText>,
+    live: LiveTexts,
     /// No ring ever had a higher number: a ring that is made again starts above all it had.
     highest: u64,
 }
@@ -158,7 +61,7 @@ impl Hub {
             epoch: Epoch::from_uuid(fresh_uuid()),
             rings: Mutex::new(Rings {
                 by_session: HashMap::new(),
-                live: HashMap::new(),
+                live: LiveTexts::default(),
                 highest: 0,
             }),
         }
@@ -184,18 +87,12 @@ impl Hub {
         if !rings.by_session.contains_key(&session) {
             rings.highest = start;
         }
-        let ring = rings.by_session.entry(session).or_insert_with(|| Ring {
-            ended: false,
-            newest: start,
-            events: VecDeque::new(),
-            bytes: 0,
-            watchers: Vec::new(),
-        });
+        let ring = rings.by_session.entry(session).or_insert_with(|| Ring::after(start));
         if !ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake)) {
             ring.watchers.push(Arc::clone(wake));
         }
         let newest = ring.newest;
-        (EventSeq::new(newest), rings.live.get(&session).cloned())
+        (EventSeq::new(newest), rings.live.get(session).cloned())
     }
 
     /// Returns the number of a session's newest event; 0 if nobody watched it lately.
@@ -218,7 +115,7 @@ impl Hub {
     /// Ends everything that is told of a session: it is gone.
     pub fn end(&self, session: SessionId) {
         let mut rings = self.lock();
-        rings.live.remove(&session);
+        rings.live.forget(session);
         let Some(ring) = rings.by_session.get_mut(&session) else {
             return;
         };
@@ -227,9 +124,8 @@ impl Hub {
             return;
         }
         ring.ended = true;
-        ring.events.clear();
-        ring.bytes = 0;
-        ring.watchers.iter().for_each(|watcher| watcher.notify_one());
+        ring.clear();
+        ring.wake();
     }
 
     /// Returns what a watched session's link missed after `place`, at most `max` events.
@@ -251,18 +147,17 @@ impl Hub {
     }
 
     /// Tells whether a session has a ring.
-    fn is_watched(&self, session: SessionId) -> bool {
+    pub(super) fn is_watched(&self, session: SessionId) -> bool {
         self.lock().by_session.contains_key(&session)
     }
 
     /// Lets every watcher fall out of its ring: what happened is not known.
-    fn start_over(&self) {
+    pub(super) fn start_over(&self) {
         let mut rings = self.lock();
         let mut highest = rings.highest;
         for ring in rings.by_session.values_mut() {
             ring.newest += 1;
-            ring.events.clear();
-            ring.bytes = 0;
+            ring.clear();
             highest = highest.max(ring.newest);
             ring.wake();
         }
@@ -289,7 +184,7 @@ impl Hub {
     /// Tells the watchers. Sessions that nobody watched lately have none.
     pub fn tell(&self, session: SessionId, broadcast: Broadcast) {
         let mut rings = self.lock();
-        rings.note_live(session, &broadcast);
+        rings.live.note(session, &broadcast);
         let ring = rings.by_session.get_mut(&session).filter(|ring| !ring.ended);
         let Some(ring) = ring else {
             return;
@@ -309,101 +204,15 @@ impl Rings {
     }
 }
 
-impl Rings {
-    /// Keeps the live text in step with what is told.
-    fn note_live(&mut self, session: SessionId, broadcast: &Broadcast) {
-        match broadcast {
-            Broadcast::Delta { message_id, offset, text, .. } => {
-                if let Some(live) = self.live.get_mut(&session)
-                    && live.message_id == *message_id
-                    // What another server added may have been read with the message already.
-                    && let Some(known) = live.bytes.checked_sub(*offset)
-                    && let Some(text) = usize::try_from(known).ok().and_then(|n| text.get(n..))
-                {
-                    if live.text.len() as u64 == live.bytes {
-                        let room = MESSAGE_CONTENT_BYTES_MAX - live.text.len();
-                        live.text.push_str(cut_at_char(text, room));
-                    }
-                    live.bytes += text.len() as u64;
-                }
-            }
-            Broadcast::Event(event) => {
-                let Event::MessageWritten(message) = &**event else {
-                    return;
-                };
-                let streams = match message.role {
-                    Role::Agent | Role::Thought => message.status == MessageStatus::Streaming,
-                    // Replaced as a whole: nothing of it is ahead of the database.
-                    Role::User | Role::Tool | Role::Plan | Role::System => false,
-                };
-                if streams {
-                    let live = LiveText {
-                        message_id: message.id,
-                        text: cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX).to_owned(),
-                        bytes: message.content_bytes,
-                    };
-                    self.live.insert(session, live);
-                } else if self.live.get(&session).is_some_and(|l| l.message_id == message.id) {
-                    self.live.remove(&session);
-                }
-            }
-            Broadcast::PermissionRequested(_) | Broadcast::PermissionResolved { .. } => {}
-        }
-    }
-}
-
-/// Gives committed events to the hub and to the dispatcher.
-pub struct Sink {
-    /// For those who watch.
-    pub hub: Arc<Hub>,
-    /// For those who run.
-    pub dispatcher: Arc<Dispatcher>,
-    /// For those who watch tasks.
-    pub news: Arc<TaskNews>,
-    /// For those who wait until a turn has ended.
-    pub ends: Arc<TurnEnds>,
-}
-
-impl EventSink for Sink {
-    fn is_watched(&self, session: SessionId) -> bool {
-        self.hub.is_watched(session)
-    }
-
-    fn grew(&self, session: SessionId, message: MessageId, seq: MessageSeq, at: u64, text: &str) {
-        self.hub.delta(session, message, seq, at, text);
-    }
-
-    fn missed_some(&self) {
-        self.hub.start_over();
-    }
-
-    fn lost_lease(&self) {
-        self.dispatcher.abandon();
-    }
-
-    fn publish(&self, session: SessionId, event: Event) {
-        self.dispatcher.take(session, &event);
-        if matches!(event, Event::TurnEnded { .. }) {
-            self.ends.note();
-        }
-        match event {
-            Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
-            Event::TaskChanged(task) => self.news.note(task),
-            Event::Hidden | Event::Deleted => self.hub.end(session),
-            Event::QueueChanged
-            | Event::SessionChanged
-            | Event::TurnStarted(_)
-            | Event::TurnEnded { .. }
-            | Event::MessageWritten(_) => self.hub.event(session, event),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use usher_shared::vocabulary::{MessageStatus, Role};
     use uuid::Uuid;
 
     use super::*;
+    use crate::net::ring::RING_EVENTS_MAX;
 
     fn session(n: u128) -> SessionId {
         SessionId::from_uuid(Uuid::from_u128(n))

@@ -1,6 +1,6 @@
 //! Links: from bytes of a socket to actions and back.
 //!
-//! `listener` accepts connections and upgrades them, `link` serves one of them, [`hub`] hands
+//! `listener` accepts connections and upgrades them, `link` serves one of them, `hub` hands
 //! events to those that watch, and `wire` alone knows both the protocol and the domain.
 
 mod access;
@@ -8,17 +8,23 @@ mod actions;
 mod duplex;
 mod frames;
 mod gate;
-pub mod hub;
+mod hub;
 mod lanes;
 mod link;
 mod links;
 mod listener;
+mod live;
 mod news;
+mod ring;
 mod server;
+mod sink;
 mod welcome;
 mod wire;
 
 pub use access::Access;
+pub use hub::Hub;
 pub use listener::{ListenAddress, Listeners};
 pub use news::TaskNews;
+pub use ring::Broadcast;
 pub use server::{Server, ServerParts};
+pub use sink::Sink;

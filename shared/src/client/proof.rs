@@ -3,7 +3,8 @@
 use super::delivery::Acceptance;
 use crate::error::ErrorCode;
 use crate::id::{AdmissionId, IncarnationId};
-use crate::protocol::queue::{QueueStatus, StatusEntry};
+use crate::protocol::entry::StatusEntry;
+use crate::protocol::queue::QueueStatus;
 use crate::protocol::transcript::Message;
 
 /// Looks for a queue entry that was made from this admission.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::actions;
-use super::queue::Attachment;
+use super::entry::Attachment;
 use crate::counter::MessageSeq;
 use crate::id::{AdmissionId, IncarnationId, MessageId, SessionId, TurnId};
 use crate::time::UnixMillis;

@@ -11,10 +11,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::protocol::queue::{
-    AttachmentKind, AttachmentParams, DeliveryMode, QueueAddParams, QueuedBy, ReferenceKind,
-    SenderKind,
+use crate::protocol::entry::{
+    AttachmentKind, AttachmentParams, DeliveryMode, QueuedBy, ReferenceKind,
 };
+use crate::protocol::queue::QueueAddParams;
+use crate::vocabulary::SenderKind;
 
 /// SHA-256 of an admission's canonical encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,9 +1,8 @@
 //! The queue panel: which entry is selected, and what may be done to it.
 
 use usher_shared::id::EntryId;
-use usher_shared::protocol::queue::{
-    AutoRunSetParams, QueueClearParams, QueueRemoveParams, StatusEntry,
-};
+use usher_shared::protocol::entry::StatusEntry;
+use usher_shared::protocol::queue::{AutoRunSetParams, QueueClearParams, QueueRemoveParams};
 
 use super::ask::Ask;
 use super::calls::Asked;

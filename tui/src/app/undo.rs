@@ -4,7 +4,8 @@
 
 use usher_shared::error::{Advice, WireError};
 use usher_shared::id::UndoId;
-use usher_shared::protocol::queue::{QueueRestoreParams, StatusEntry};
+use usher_shared::protocol::entry::StatusEntry;
+use usher_shared::protocol::queue::QueueRestoreParams;
 use usher_shared::protocol::session::Identity;
 
 use super::ask::Toast;

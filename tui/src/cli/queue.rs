@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use usher_shared::id::{SessionId, TaskId, UndoId};
+use usher_shared::protocol::entry::StatusEntry;
 use usher_shared::protocol::queue::{
-    AutoRunSetParams, QueueClearParams, QueueGetParams, QueueStatus, StatusEntry,
+    AutoRunSetParams, QueueClearParams, QueueGetParams, QueueStatus,
 };
 use usher_shared::protocol::session::Session;
 

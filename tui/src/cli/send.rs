@@ -12,8 +12,9 @@ use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{AdmissionId, EntryId, SessionId, TaskId};
 use usher_shared::limits::CONTENT_BYTES_MAX;
 use usher_shared::prompt::is_blank;
-use usher_shared::protocol::queue::{AdmissionOutcome, QueueAddParams, QueueGetParams};
+use usher_shared::protocol::queue::{QueueAddParams, QueueGetParams};
 use usher_shared::protocol::session::Session;
+use usher_shared::vocabulary::AdmissionOutcome;
 use uuid::Uuid;
 
 use super::args::SendArgs;

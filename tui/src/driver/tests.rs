@@ -11,7 +11,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{WebSocketStream, accept_async};
 use usher_shared::client::{Acceptance, DeliveryState, Event, Input, LinkState, Submission};
 use usher_shared::id::{AdmissionId, IncarnationId, SessionId, TaskId};
-use usher_shared::protocol::queue::{AdmissionOutcome, QueueAddParams};
+use usher_shared::protocol::queue::QueueAddParams;
+use usher_shared::vocabulary::AdmissionOutcome;
 use uuid::Uuid;
 
 use super::*;

@@ -3,9 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use usher_shared::protocol::queue::{
-    AutoRunReason, Blocked, QueueStatus, QueuedMessage, SenderKind, StatusEntry,
-};
+use usher_shared::protocol::entry::{QueuedMessage, StatusEntry};
+use usher_shared::protocol::queue::QueueStatus;
+use usher_shared::vocabulary::{AutoRunReason, Blocked, SenderKind};
 
 use super::clean::Clean;
 use super::paint;

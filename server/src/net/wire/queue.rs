@@ -4,9 +4,9 @@ use usher_shared::counter::EventSeq;
 use usher_shared::error::WireError;
 use usher_shared::limits::{NAME_BYTES_MAX, STATUS_BYTES_MAX};
 use usher_shared::prompt::{PromptText, PromptTextError};
+use usher_shared::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, StatusEntry};
 use usher_shared::protocol::queue::{
-    Admission, EntryMetadata, QueueAddParams, QueueAddReply, QueueStatus, QueuedBy, QueuedMessage,
-    SendNowParams, SendNowScope, StatusEntry,
+    Admission, QueueAddParams, QueueAddReply, QueueStatus, SendNowParams, SendNowScope,
 };
 use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::SenderKind;

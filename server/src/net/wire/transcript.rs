@@ -8,7 +8,7 @@ use usher_shared::protocol::transcript::{
 
 use super::{OVERHEAD_BYTES, json_bytes};
 use crate::domain::message::Message;
-use crate::net::hub::LiveText;
+use crate::net::live::LiveText;
 use crate::store::Page;
 
 /// Messages of one answer, bytes on the wire: with a status beside them they fit into a frame.

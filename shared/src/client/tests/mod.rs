@@ -21,17 +21,16 @@ use crate::id::{
     TaskId, TurnId, UserId,
 };
 use crate::limits::Limits;
+use crate::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, StatusEntry};
 use crate::protocol::frame::{FrameKind, write_frame};
 use crate::protocol::hello::{ClientInfo, HelloReply, ServerInfo, User, capability};
-use crate::protocol::queue::{
-    Admission, AdmissionOutcome, EntryMetadata, QueueAddParams, QueueAddReply, QueueStatus,
-    QueuedBy, QueuedMessage, SenderKind, StatusEntry,
-};
+use crate::protocol::queue::{Admission, QueueAddParams, QueueAddReply, QueueStatus};
 use crate::protocol::session::{Session, SessionState, SubscribeReply};
 use crate::protocol::transcript::{
     Message, MessageMetadata, MessageStatus, Role, TranscriptPageReply,
 };
 use crate::time::{MonoMillis, UnixMillis};
+use crate::vocabulary::{AdmissionOutcome, SenderKind};
 
 /// A request as it left.
 #[derive(Clone, Debug, PartialEq)]

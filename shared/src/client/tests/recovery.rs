@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::client::Acceptance;
-use crate::protocol::queue::AttachmentParams;
+use crate::protocol::entry::AttachmentParams;
 
 const ADD: &str = "message.queue.add";
 const QUEUE: &str = "message.queue.get";

@@ -160,7 +160,7 @@ fn lowered_limits_of_the_server_count() {
     let refused = WireError::validation("content", "over the bound").with("limit", 10);
     assert_eq!(rig.last_state("k1"), DeliveryState::Rejected(refused));
     let mut with_attachment = submission(1, "k2", "0123456789");
-    with_attachment.params.attachments = Some(vec![crate::protocol::queue::AttachmentParams {
+    with_attachment.params.attachments = Some(vec![crate::protocol::entry::AttachmentParams {
         data: Some("A".repeat(400)),
         ..Default::default()
     }]);

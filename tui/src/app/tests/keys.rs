@@ -1,7 +1,7 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::json;
 use usher_shared::error::ErrorCode;
-use usher_shared::protocol::queue::StatusEntry;
+use usher_shared::protocol::entry::StatusEntry;
 
 use super::peer::{Peer, refusal};
 use crate::app::{Attention, Effect, Focus, Message};

@@ -15,12 +15,10 @@ use usher_shared::id::{
     TaskId, TurnId, UndoId, UserId,
 };
 use usher_shared::limits::Limits;
+use usher_shared::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, StatusEntry};
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{ClientInfo, HelloReply, ServerInfo, User, capability};
-use usher_shared::protocol::queue::{
-    Admission, AdmissionOutcome, EntryMetadata, QueueAddParams, QueueAddReply, QueueStatus,
-    QueuedBy, QueuedMessage, SenderKind, StatusEntry,
-};
+use usher_shared::protocol::queue::{Admission, QueueAddParams, QueueAddReply, QueueStatus};
 use usher_shared::protocol::session::{
     OpenTurn, Permission, PermissionKind, PermissionOption, Session, SessionListReply,
     SessionState, SubscribeReply,
@@ -33,6 +31,7 @@ use usher_shared::protocol::turn::{
     SessionChanged, StatusChanged, TranscriptMessage, notification,
 };
 use usher_shared::time::{MonoMillis, UnixMillis};
+use usher_shared::vocabulary::{AdmissionOutcome, SenderKind};
 use uuid::Uuid;
 
 use crate::app::{Clock, Effect, Message, Options, State, update};

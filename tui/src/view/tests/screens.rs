@@ -7,10 +7,11 @@ use std::path::Path;
 use crossterm::event::KeyCode;
 use usher_shared::client::Input;
 use usher_shared::error::ErrorCode;
-use usher_shared::protocol::queue::{AutoRunReason, Editing, StatusEntry};
+use usher_shared::protocol::entry::{Editing, StatusEntry};
 use usher_shared::protocol::session::SessionState;
 use usher_shared::protocol::transcript::{MessageMetadata, MessageStatus, Notice, Role};
 use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::AutoRunReason;
 
 use super::screen;
 use crate::app::Message;
