@@ -3,23 +3,30 @@
 
 use usher_shared::id::SessionId;
 
-/// Ends the process here if `USHER_STOP_AT` says so: `NAME:N` stops at the N-th passing of the
-/// point NAME, as abruptly as a power cut would.
+/// Ends the process here if `USHER_STOP_AT` says so, as abruptly as a power cut would, or only the
+/// task that comes by, by a panic, if `USHER_PANIC_AT` does: `NAME:N` means the N-th passing of the
+/// point NAME.
 #[cfg(feature = "stop-points")]
 pub(crate) fn point(name: &'static str) {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static PASSED: AtomicU64 = AtomicU64::new(0);
-    let Ok(wanted) = std::env::var("USHER_STOP_AT") else {
-        return;
-    };
-    let Some((wanted_name, nth)) = wanted.split_once(':') else {
-        return;
-    };
-    if wanted_name == name
-        && nth.parse::<u64>().is_ok_and(|nth| PASSED.fetch_add(1, Ordering::SeqCst) + 1 == nth)
-    {
+    use std::sync::atomic::AtomicU64;
+    static STOPS: AtomicU64 = AtomicU64::new(0);
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    if is_meant("USHER_STOP_AT", name, &STOPS) {
         std::process::abort();
     }
+    assert!(!is_meant("USHER_PANIC_AT", name, &PANICS), "a test wants this: {name}");
+}
+
+#[cfg(feature = "stop-points")]
+fn is_meant(variable: &str, name: &str, passed: &std::sync::atomic::AtomicU64) -> bool {
+    let Ok(wanted) = std::env::var(variable) else {
+        return false;
+    };
+    let Some((wanted_name, nth)) = wanted.split_once(':') else {
+        return false;
+    };
+    let pass = || passed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+    wanted_name == name && nth.parse::<u64>().is_ok_and(|nth| pass() == nth)
 }
 
 /// Does nothing: this build has no stop points.

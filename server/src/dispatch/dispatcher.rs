@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, error, info, warn};
 use usher_shared::id::{SessionId, TurnId};
 
 use super::mailbox::{Mailbox, Order};
 use super::runner::Runner;
+use super::scribe::insist;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
 use crate::net::Hub;
-use crate::service::{Service, UNDO_MS};
+use crate::service::{Service, TurnError, UNDO_MS};
 
 /// The times of dispatch.
 #[derive(Clone, Copy, Debug)]
@@ -91,16 +92,13 @@ impl Dispatcher {
                 _ = pass.tick() => {
                     self.look_everywhere(&service).await;
                     runners.retain(|_, runner| !runner.is_closed());
-                    while let Some(ended) = running.try_join_next_with_id() {
-                        let (task, broken) = match ended {
-                            Ok((task, ())) => (task, None),
-                            Err(error) => (error.id(), Some(error)),
-                        };
-                        let session = sessions.remove(&task);
-                        if let (Some(error), Some(session)) = (broken, session) {
-                            error!(%session, %error, "a runner broke; its turn is settled");
-                            settle(&service, session);
-                        }
+                }
+                Some(ended) = running.join_next_with_id() => {
+                    let task = ended.as_ref().map_or_else(JoinError::id, |(task, ())| *task);
+                    let session = sessions.remove(&task);
+                    if let (Err(error), Some(session)) = (ended, session) {
+                        error!(%session, %error, "a runner broke; its turn is settled");
+                        tokio::spawn(settle(service.clone(), session));
                     }
                 }
                 () = drains(&mut draining) => break,
@@ -177,15 +175,18 @@ impl Dispatcher {
     }
 }
 
-/// Settles the turn of a runner that is gone, as a restart would.
-fn settle(service: &Service, session: SessionId) {
-    let service = service.clone();
+/// Settles the turn of a runner that broke. Until then no other one is open.
+async fn settle(service: Service, session: SessionId) {
     service.questions().close(session);
-    tokio::spawn(async move {
-        if let Err(error) = service.recover_session(session).await {
-            warn!(%session, %error, "the turn stays open until a restart");
+    let settled = async {
+        if let Some(turn) = insist(|| service.open_turn(session)).await? {
+            insist(|| service.settle_turn(session, turn)).await?;
         }
-    });
+        Ok::<(), TurnError>(())
+    };
+    if let Err(error) = settled.await {
+        warn!(%session, %error, "the turn was settled by others");
+    }
 }
 
 async fn drains(draining: &mut watch::Receiver<bool>) {

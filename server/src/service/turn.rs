@@ -310,22 +310,25 @@ impl Service {
             .await
     }
 
-    /// Settles the turn that nobody runs any more, if one is open.
+    /// Returns the open turn of a session.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn recover_session(
-        &self,
-        session_id: SessionId,
-    ) -> Result<(), TransactError<StoreError>> {
+    pub async fn open_turn(&self, session_id: SessionId) -> Transacted<Option<TurnId>> {
+        let found = self.store.read(move |reads| reads.session(session_id)).await;
+        let session = found.map_err(TransactError::NotStored)?;
+        Ok(session.and_then(|session| session.turn).map(|turn| turn.id))
+    }
+
+    /// Settles a turn that nobody runs any more, as a restart would.
+    ///
+    /// # Errors
+    /// See [`TurnError`].
+    pub async fn settle_turn(&self, session_id: SessionId, turn_id: TurnId) -> Transacted<()> {
         let fresh = fresh();
         self.store
             .transact(move |reads| {
-                let session = reads.session(session_id)?;
-                let Some((session, turn)) = session.and_then(|s| s.turn.map(|turn| (s, turn)))
-                else {
-                    return Ok(Decision::unchanged(()));
-                };
+                let (session, turn) = open(reads, session_id, turn_id)?;
                 let records = reads.turn_records(&session, &turn)?;
                 Ok(turn_end::recover(&session, turn, records, fresh))
             })
