@@ -3,6 +3,7 @@
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 use usher_tests::PATIENCE;
+use usher_tests::actions::UNKNOWN;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Client, Closed, Refusal};
 use usher_tests::server::{Launch, Server};
@@ -20,12 +21,14 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
         Message::text("[]"),
         Message::text("null"),
         Message::text("\"ping\""),
+        Message::text(r#"["1","request","ping"]"#),
         Message::text(r#"{"type":"request","action":"ping"}"#),
         Message::text(r#"{"id":"","type":"request","action":"ping"}"#),
         Message::text(r#"{"id":7,"type":"request","action":"ping"}"#),
-        Message::text(r#"{"id":"1","action":"ping"}"#),
-        Message::text(r#"{"id":"1","type":"response","action":"ping"}"#),
-        Message::text(r#"{"id":"1","type":"request"}"#),
+        Message::text(r#"{"id":["1"],"type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1\u0000","type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1\n","type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1","id":"1","type":"request","action":"ping"}"#),
         Message::text(format!(r#"{{"id":"{}","type":"request","action":"ping"}}"#, "x".repeat(65))),
         Message::text("[".repeat(100_000)),
         Message::text(r#"{"id":"1","type":"request","action":"ping"} {}"#),
@@ -35,9 +38,103 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
     for frame in frames {
         let mut client = Client::connect(&server).await;
         client.send_raw(frame.clone()).await.unwrap();
-        assert_eq!(client.refusal_or_answer("1").await, bad_request(), "{frame:.60}");
+        assert_eq!(client.refusal().await, Ok(bad_request()), "{frame:.60}");
         client.ok("ping", json!({})).await;
     }
+}
+
+#[tokio::test]
+async fn a_frame_with_an_id_that_is_wrong_otherwise_is_refused_with_it() {
+    let server = Server::start();
+    for frame in [
+        r#"{"id":"a","action":"ping"}"#,
+        r#"{"id":"a","type":"response","action":"ping"}"#,
+        r#"{"id":"a","type":["request"],"action":"ping"}"#,
+        r#"{"id":"a","type":"request"}"#,
+        r#"{"id":"a","type":"request","action":7}"#,
+        r#"{"action":"ping","action":"ping","type":"request","id":"a"}"#,
+        r#"{"id":"a","type":"request","action":"ping","payload":{},"payload":{}}"#,
+    ] {
+        // Before the hello and after it.
+        let mut client = Client::dial(&server).await.unwrap();
+        for greeted in [false, true] {
+            client.send_raw(Message::text(frame)).await.unwrap();
+            assert_eq!(client.answer("a").await, Ok(Err(bad_request())), "{frame}");
+            if !greeted {
+                client.hello(json!({})).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_error_repeats_what_was_sent_beyond_its_action() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    let text = "\u{85}sEcReT".repeat(500_000);
+    let key: serde_json::Map<_, _> = [(text.clone(), json!(1))].into_iter().collect();
+    for (action, fields) in [
+        ("message.queue.add", json!({"content": "x", "plan_mode": text})),
+        ("message.queue.add", json!({"content": [text]})),
+        ("message.queue.add", json!({"content": "x", "client_queue_id": text})),
+        ("message.queue.send_now", json!({"scope": text})),
+        ("turn.resolve", json!({"turn_id": {"x": text}, "resolution": text})),
+        ("message.queue.remove", json!(key)),
+        ("task.create", json!({"title": text})),
+        ("task.create", json!({"title": "t", "workspace_dir": text})),
+        ("task.create", json!({"title": "t", "agent": "sEcReT"})),
+        (&text, json!({})),
+        (&"x".repeat(65), json!({})),
+    ] {
+        let id = client.send(action, chat.with(fields)).await.unwrap();
+        let mut answer = client.text().await.unwrap();
+        while answer.contains("notification") {
+            answer = client.text().await.unwrap();
+        }
+        assert!(answer.len() < 512 && !answer.contains("sEcReT"), "{action:.60}: {answer:.512}");
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let known = action.len() <= 64;
+        assert_eq!(answer["action"], if known { json!(action) } else { json!(null) });
+        assert_eq!((&answer["id"], &answer["type"]), (&json!(id), &json!("error")));
+    }
+}
+
+#[tokio::test]
+async fn only_objects_are_objects_and_only_strings_are_words() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    for (action, payload, field) in [
+        ("ping", json!([]), "payload"),
+        ("settings.get", json!([]), "payload"),
+        ("settings.set", json!([1, null, null]), "payload"),
+        ("task.create", json!(["TT", null, null, null, null]), "payload"),
+        ("task.list", json!("x"), "payload"),
+        ("task.create", json!({"title": "t", "kind": {"quick": null}}), "kind"),
+        ("task.create", json!({"title": "t", "kind": ["quick"]}), "kind"),
+        ("message.queue.send_now", chat.with(json!({"scope": {"all": null}})), "scope"),
+        (
+            "message.queue.add",
+            chat.with(json!({"content": "x", "context_files": [["p", "n"]]})),
+            "context_files[0]",
+        ),
+        (
+            "turn.resolve",
+            chat.with(json!({"turn_id": UNKNOWN, "resolution": {"drop": null}})),
+            "resolution",
+        ),
+    ] {
+        let refused = Refusal::new("validation", json!({"field": field}));
+        assert_eq!(client.request(action, payload.clone()).await, Err(refused), "{payload}");
+    }
+    let repeated =
+        r#"{"id":"a","type":"request","action":"task.create","payload":{"title":"a","title":"b"}}"#;
+    client.send_raw(Message::text(repeated)).await.unwrap();
+    let refused = Refusal::new("validation", json!({"field": "title"}));
+    assert_eq!(client.answer("a").await, Ok(Err(refused)));
+    let tasks = client.ok("task.list", json!({})).await;
+    assert_eq!(tasks["tasks"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -102,8 +199,8 @@ async fn unknown_actions_and_wrong_payloads_are_named() {
         assert_eq!(answer, Err(Refusal::new("unknown_action", json!({}))), "{action:?}");
     }
     for payload in [json!([]), json!("x"), json!(7)] {
-        let refusal = client.request("task.get", payload.clone()).await.unwrap_err();
-        assert_eq!(refusal.code, "validation", "{payload}");
+        let refused = Refusal::new("validation", json!({"field": "payload"}));
+        assert_eq!(client.request("task.get", payload.clone()).await, Err(refused), "{payload}");
     }
     client.ok("ping", json!({})).await;
     // `payload` may be left out, and null is the same.

@@ -17,7 +17,7 @@ use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX};
 use usher_shared::protocol::Request;
-use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
+use usher_shared::protocol::frame::{BadFrame, FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
 
@@ -143,7 +143,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 Ok(Received::Control)
             }
             Some(Ok(Message::Binary(_))) => {
-                self.refuse_frame("binary frames mean nothing here").await?;
+                self.refuse(None, "binary frames mean nothing here").await?;
                 Ok(Received::Control)
             }
             Some(Err(SocketError::Capacity(_))) => {
@@ -159,10 +159,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         }
     }
 
+    /// Answers a text frame that is no request.
+    async fn refuse_frame(&mut self, bad: &BadFrame) -> Result<(), Ended> {
+        self.refuse(bad.id.as_deref(), &bad.error.to_string()).await
+    }
+
     /// Answers a frame that is no request; too many of them end the connection.
-    async fn refuse_frame(&mut self, why: &str) -> Result<(), Ended> {
+    async fn refuse(&mut self, id: Option<&str>, why: &str) -> Result<(), Ended> {
         let error = WireError::new(ErrorCode::BadRequest, why);
-        self.send(error_frame(None, None, &error)).await?;
+        self.send(error_frame(id, None, &error)).await?;
         self.bad_frames += 1;
         if self.bad_frames >= BAD_FRAMES_MAX {
             return Err(Ended::WithCode(CloseCode::Policy, "too many bad frames"));
@@ -182,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             let frame = match RequestFrame::parse(&text) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    self.refuse_frame(&error.to_string()).await?;
+                    self.refuse_frame(&error).await?;
                     continue;
                 }
             };
@@ -305,7 +310,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         };
         let frame = match RequestFrame::parse(&text) {
             Ok(frame) => frame,
-            Err(error) => return self.refuse_frame(&error.to_string()).await,
+            Err(error) => return self.refuse_frame(&error).await,
         };
         let refusal = if frame.action == HelloParams::ACTION {
             Err(WireError::new(ErrorCode::BadRequest, "hello was said"))
@@ -427,7 +432,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         };
         let frame = match RequestFrame::parse(&text) {
             Ok(frame) => frame,
-            Err(error) => return self.refuse_frame(&error.to_string()).await,
+            Err(error) => return self.refuse_frame(&error).await,
         };
         let error = WireError::new(ErrorCode::ShuttingDown, "the server stops")
             .with("retry_after_ms", RECONNECT_AFTER_MS);

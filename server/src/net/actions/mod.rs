@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
+use usher_shared::limits::ACTION_BYTES_MAX;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
@@ -120,8 +121,9 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
     }
 }
 
-/// Writes an error frame.
+/// Writes an error frame. An action that is too long to be one is not repeated.
 pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireError) -> String {
+    let action = action.filter(|action| action.len() <= ACTION_BYTES_MAX);
     write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
 }
 
