@@ -1,12 +1,20 @@
 //! Frames that are no requests, and more requests than a link may have.
 
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
+use tokio::net::UnixStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use usher_tests::PATIENCE;
 use usher_tests::actions::UNKNOWN;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Client, Closed, Refusal};
 use usher_tests::server::{Launch, Server};
+use uuid::Uuid;
 
 fn bad_request() -> Refusal {
     Refusal::new("bad_request", json!({}))
@@ -169,10 +177,72 @@ async fn c085_a_frame_over_the_limit_closes_only_its_own_link() {
     assert!(client.answer("big").await.unwrap().is_ok());
     // The server may close before it has taken all of it.
     let _ = client.send_raw(Message::text(frame(16_777_217))).await;
-    let closed = client.closed().await;
-    assert!([Some(1009), None].contains(&closed.code), "{closed:?}");
+    assert_eq!(client.closed().await, Closed { code: Some(1009) });
     bystander.ok("ping", json!({})).await;
     assert_eq!(contents(&bystander.entries(&chat).await), ["x"]);
+}
+
+#[tokio::test]
+async fn whoever_sends_too_much_is_told_so_however_it_is_sent() {
+    let server = Server::start();
+    for _ in 0..5 {
+        // In pieces, after the hello.
+        let mut client = Client::connect(&server).await;
+        for piece in 0..6 {
+            let code = if piece == 0 { Data::Text } else { Data::Continue };
+            let frame = Frame::message(vec![b'x'; 4_194_304], OpCode::Data(code), piece == 5);
+            let _ = client.send_raw(Message::Frame(frame)).await;
+        }
+        assert_eq!(client.closed().await, Closed { code: Some(1009) });
+        // Before it, over both doors.
+        let doors = [Client::dial(&server).await, Client::dial_tcp(&server, &[]).await];
+        for client in doors {
+            let mut client = client.unwrap();
+            let _ = client.send_raw(Message::text("x".repeat(2_000_000))).await;
+            assert_eq!(client.closed().await, Closed { code: Some(1009) });
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_before_a_client_vanished_takes_effect_though_no_answer_arrives() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    for round in 0..5 {
+        let chat = Chat::parked(&mut client).await;
+        let hello = json!({
+            "protocol": [1], "client": {"name": "t", "version": "0"},
+            "client_instance": Uuid::new_v4(),
+        });
+        let request = |id: &str, action: &str, payload: &serde_json::Value| {
+            let frame = json!({"id": id, "type": "request", "action": action, "payload": payload});
+            Message::text(frame.to_string())
+        };
+        let stream = UnixStream::connect(server.launch().socket()).await.unwrap();
+        let (mut vanishing, _) =
+            tokio_tungstenite::client_async("ws://localhost/ws", stream).await.unwrap();
+        vanishing.send(request("hello", "hello", &hello)).await.unwrap();
+        assert!(vanishing.next().await.unwrap().unwrap().is_text());
+        // From here on nothing that the server writes arrives, not even the answer to a ping.
+        let stream = vanishing.get_ref().as_fd().try_clone_to_owned().unwrap();
+        std::os::unix::net::UnixStream::from(stream).shutdown(Shutdown::Read).unwrap();
+        let mut expected = Vec::new();
+        for number in 0..100 {
+            let text = number.to_string();
+            if number % 10 == 0 {
+                vanishing.feed(request("p", "ping", &json!({}))).await.unwrap();
+                vanishing.feed(Message::Ping(Vec::new().into())).await.unwrap();
+            }
+            let add = chat.prompt(&text, &text);
+            vanishing.feed(request(&text, "message.queue.add", &add)).await.unwrap();
+            expected.push(text);
+        }
+        vanishing.flush().await.unwrap();
+        drop(vanishing);
+        // Answered when the old link has finished everything.
+        Client::dial(&server).await.unwrap().hello(hello).await.unwrap();
+        assert_eq!(contents(&client.entries(&chat).await), expected, "round {round}");
+    }
 }
 
 #[tokio::test]
@@ -250,7 +320,6 @@ async fn pings_of_the_transport_are_answered() {
 #[tokio::test]
 async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::UnixStream;
 
     let server = Server::start();
     let mut client = Client::connect(&server).await;

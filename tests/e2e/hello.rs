@@ -1,5 +1,6 @@
 //! The first request, who is let in, and what a server says about itself.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -263,6 +264,22 @@ async fn after_five_wrong_tokens_wrong_ones_are_refused_at_once_and_a_right_one_
     let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
     let token = server.launch().token();
     assert!(client.hello(json!({"token": token})).await.is_ok());
+}
+
+#[tokio::test]
+async fn who_said_no_hello_does_not_keep_a_server_from_ending() {
+    let server = Server::start();
+    let mut silent = Client::dial(&server).await.unwrap();
+    let _deaf = Client::dial_tcp(&server, &[]).await.unwrap();
+    let mut client = Client::connect(&server).await;
+    server.signal(Signal::TERM);
+    assert_eq!(silent.closed().await, Closed { code: Some(1001) });
+    assert_eq!(client.closed().await, Closed { code: Some(1001) });
+    drop(client);
+    let (status, launch) = server.ended();
+    assert!(status.success());
+    let log = launch.home().read("server.log");
+    assert!(!log.contains("did not end in time"), "{log}");
 }
 
 #[tokio::test]

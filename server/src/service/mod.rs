@@ -18,6 +18,7 @@ use std::sync::Arc;
 pub use error::{
     AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
 };
+pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
 pub use settings::SettingsView;
