@@ -1,5 +1,6 @@
 //! Requests that read transcripts.
 
+use usher_shared::counter::COUNTER_MAX;
 use usher_shared::error::WireError;
 use usher_shared::limits::{
     NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX, READ_BYTES_MAX, SEARCH_HITS_DEFAULT,
@@ -46,6 +47,9 @@ impl Router {
 
     pub(super) fn read(self, params: TranscriptReadParams) -> Routed {
         let TranscriptReadParams { session_id, message_id, offset, length } = params;
+        if offset > COUNTER_MAX {
+            return Err(WireError::validation("offset", "out of bounds"));
+        }
         if !(1..=READ_BYTES_MAX).contains(&length) {
             let error = WireError::validation("length", "out of bounds");
             return Err(error.with("limit", READ_BYTES_MAX));
@@ -54,7 +58,7 @@ impl Router {
         self.work(lane, TranscriptReadParams::ACTION, move |context| async move {
             let (service, caller) = (context.service, context.caller);
             let found = service.read_text(caller, session_id, message_id, offset, length).await;
-            let range = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let range = found.map_err(|error| Ok(wire::text_error(error)))?;
             Ok(TranscriptReadReply { text: range.text, eof: range.eof })
         })
     }

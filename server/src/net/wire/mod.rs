@@ -15,8 +15,8 @@ use usher_shared::protocol::session::Identity;
 use strict::Strict;
 
 pub(super) use error::{
-    add_error, find_error, make_error, queue_error, session_error, settings_error, transact_error,
-    turn_error,
+    add_error, find_error, make_error, queue_error, session_error, settings_error, text_error,
+    transact_error, turn_error,
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
 pub(super) use session::{permission, session, task, task_request, user};
