@@ -19,7 +19,7 @@ pub(super) use error::{
     transact_error, turn_error,
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
-pub(super) use session::{permission, session, task, task_request, user};
+pub(super) use session::{existing_directory, permission, session, task, task_request, user};
 pub(super) use transcript::{PageEnd, message, page};
 
 use crate::domain::session::Target;
