@@ -151,6 +151,12 @@ impl Model {
     /// Answers one request.
     pub(crate) fn call(&mut self, call: &Call) -> Answer {
         let (fresh, settings) = (call.number, self.settings);
+        // A wrong shape is one whoever sends it, and whatever its ID meant before.
+        if let Ask::Add { prompt, .. } = &call.ask
+            && prompt.content.trim().is_empty()
+        {
+            return refused_with("validation", json!({"field": "content"}));
+        }
         let session = &mut self.sessions[call.session];
         if call.identity != session.identity() {
             return refused("queue_session_unavailable");
@@ -198,9 +204,6 @@ impl Session {
                 answer["admission"]["outcome"] = json!("replayed");
                 return Ok(answer);
             }
-        }
-        if prompt.content.trim().is_empty() {
-            return refused_with("validation", json!({"field": "content"}));
         }
         let (outcome, entry) = match self.fold(settings, admission_id, prompt) {
             Some(tail) => ("folded", tail),
