@@ -222,16 +222,17 @@ where
         writer: &mut Sqlite,
         events: &mut Vec<(SessionId, Event)>,
     ) -> Result<(), StoreError> {
-        match (self.operation)(&mut Reads::new(writer)) {
+        let decided = (self.operation)(&mut Reads::new(writer));
+        still_in_group(writer)?;
+        match decided {
             Err(refusal) => self.result = Some(Err(refusal)),
             Ok(decision) => match write(writer, &decision) {
                 Ok(()) => {
                     events.extend(decision.events);
                     self.result = Some(Ok(decision.reply));
                 }
-                Err(error @ (StoreError::Damaged(_) | StoreError::Database(_)))
-                    if !writer.conn.is_autocommit() =>
-                {
+                Err(error @ (StoreError::Damaged(_) | StoreError::Database(_))) => {
+                    still_in_group(writer)?;
                     error!(%error, "a decision does not fit its rows");
                     writer.run("ROLLBACK TO job")?;
                     writer.run("RELEASE job")?;
@@ -256,6 +257,15 @@ where
         };
         // The caller may have gone; its effect stands.
         drop(done.send(answer));
+    }
+}
+
+/// SQLite undoes a whole transaction by itself after some errors, also when it only reads: whatever
+/// the group did before is gone, and nothing may be written or committed as if it were there.
+fn still_in_group(writer: &Sqlite) -> Result<(), StoreError> {
+    match writer.conn.is_autocommit() {
+        false => Ok(()),
+        true => Err(StoreError::Io("the transaction was undone".to_owned())),
     }
 }
 
