@@ -238,6 +238,25 @@ async fn an_archived_task_is_read_only_and_comes_back_as_it_was() {
 }
 
 #[tokio::test]
+async fn who_watches_an_archived_session_sees_its_turn_end() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = watched(&mut client).await;
+    let mut watcher = Client::connect(&server).await;
+    watcher.subscribe(&chat).await;
+    client.admit(&chat, "k1", "/demo hang").await;
+    client.until_running(&chat).await;
+    client.admit(&chat, "k2", "waits").await;
+    client.ok("task.archive", json!({"task_id": chat.task_id})).await;
+    let ended = watcher.notified("turn.ended", |_| true).await;
+    assert_eq!(ended["outcome"], "cancelled");
+    watcher.notified("session.changed", |session| session["state"] == "idle").await;
+    // The queue rests, and is shown.
+    client.ok("settings.set", json!({"merge_enabled": false})).await;
+    watcher.notified("message.queue.status_changed", |queue| queue["merge_enabled"] == false).await;
+}
+
+#[tokio::test]
 async fn unarchive_leaves_a_parked_queue_parked() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;

@@ -68,7 +68,7 @@ impl Service {
             .await?;
         self.session(viewer, made).await.map_err(|error| match error {
             FindError::NotFound => TransactError::Refused(MakeError::NotFound),
-            FindError::Store(error) => TransactError::NotStored(error),
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 
@@ -164,6 +164,26 @@ impl Service {
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
                 let policy = given.over(&session.saved).policy();
                 Ok(SessionView { queue: QueueView { session, entries, policy }, page })
+            })
+            .await
+    }
+
+    /// Returns the queue as watchers see it: also of an archived task, whose queue rests.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn watched_queue(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+    ) -> Result<QueueView, FindError> {
+        let given = self.given;
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                let entries = reads.visible_entries(session.key)?;
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }

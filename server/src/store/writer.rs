@@ -138,11 +138,9 @@ impl SqliteStore {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || {
             let _permit = permit.map_err(|_| StoreError::Closed)?;
-            let reader = readers(&shared).pop();
-            let mut reader = reader.ok_or(StoreError::Closed)?;
-            let result = read_in_transaction(&mut reader, query);
-            readers(&shared).push(reader);
-            result
+            let conn = readers(&shared).pop();
+            let mut reader = Lent { conn: Some(conn.ok_or(StoreError::Closed)?), shared: &shared };
+            read_in_transaction(reader.conn.as_mut().ok_or(StoreError::Closed)?, query)
         });
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
@@ -156,6 +154,21 @@ impl Drop for EndsTheProcess {
     fn drop(&mut self) {
         if thread::panicking() {
             std::process::abort();
+        }
+    }
+}
+
+/// A reader that comes back whatever becomes of the query, without a transaction.
+struct Lent<'a> {
+    conn: Option<Sqlite>,
+    shared: &'a Shared,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            roll_back(&conn);
+            readers(self.shared).push(conn);
         }
     }
 }
