@@ -13,7 +13,6 @@ use super::actions::Context;
 use super::hub::Broadcast;
 use super::wire;
 use crate::domain::Event;
-use crate::domain::session::Target;
 
 /// Text of one delta frame that was joined from several.
 const JOINED_BYTES_MAX: usize = 64 * 1024;
@@ -157,9 +156,8 @@ fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
 }
 
 async fn queue_frame(context: &Context, place: Place) -> Option<String> {
-    let session = context.service.session(context.caller.clone(), place.session_id).await.ok()?;
-    let target = Target { task_id: session.task_id, session_id: session.id, incarnation_id: None };
-    let view = context.service.queue(context.caller.clone(), target).await.ok()?;
+    let view =
+        context.service.watched_queue(context.caller.clone(), place.session_id).await.ok()?;
     let changed = StatusChanged {
         status: wire::status(view, place.event_seq()),
         epoch: place.epoch,
