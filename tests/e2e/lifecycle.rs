@@ -257,6 +257,38 @@ async fn who_watches_an_archived_session_sees_its_turn_end() {
 }
 
 #[tokio::test]
+async fn who_watches_is_told_how_the_turn_of_an_archived_task_ends() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = watched(&mut client).await;
+    client.admit(&chat, "k1", "/demo deaf; say never mind; hang").await;
+    client.until_running(&chat).await;
+    let entry = client.admit(&chat, "k2", "B").await;
+    // The turn that this is to replace ends when the task is archived already: B waits again.
+    let now = chat.with(json!({"scope": "entry", "entry_id": entry}));
+    client.ok("message.queue.send_now", now).await;
+    assert_eq!(archive(&mut client, &chat).await, Ok(json!({"task_id": chat.task_id})));
+
+    let mut watcher = Client::connect(&server).await;
+    let snapshot = watcher.subscribe(&chat).await;
+    let queue = &snapshot["queue"];
+    assert_eq!(contents(queue["entries"].as_array().unwrap()), ["B"]);
+    let mut told = (Value::Null, Value::Null);
+    loop {
+        let (action, event) = client.notification().await;
+        match action.as_str() {
+            "turn.ended" => told.0 = event["reason"].clone(),
+            "message.queue.status_changed" => told.1 = event["queue_revision"].clone(),
+            _ => {}
+        }
+        if event["event_seq"] == snapshot["event_seq"] {
+            break;
+        }
+    }
+    assert_eq!(told, (json!("replaced"), queue["queue_revision"].clone()));
+}
+
+#[tokio::test]
 async fn unarchive_leaves_a_parked_queue_parked() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;

@@ -146,6 +146,27 @@ impl Service {
             .await
     }
 
+    /// Returns the queue of a session as those are told of it who watch: that of an archived one,
+    /// too, whose open turn they see end.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn watched_queue(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+    ) -> Result<QueueView, FindError> {
+        let given = self.given;
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                let entries = reads.visible_entries(session.key)?;
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
+            })
+            .await
+    }
+
     /// Returns a session with its queue and its newest `limit` messages, all of one moment.
     ///
     /// # Errors
@@ -164,26 +185,6 @@ impl Service {
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
                 let policy = given.over(&session.saved).policy();
                 Ok(SessionView { queue: QueueView { session, entries, policy }, page })
-            })
-            .await
-    }
-
-    /// Returns the queue as watchers see it: also of an archived task, whose queue rests.
-    ///
-    /// # Errors
-    /// See [`FindError`].
-    pub async fn watched_queue(
-        &self,
-        caller: Caller,
-        session_id: SessionId,
-    ) -> Result<QueueView, FindError> {
-        let given = self.given;
-        self.store
-            .read(move |reads| {
-                let session = owned(reads, &caller, session_id)?;
-                let entries = reads.visible_entries(session.key)?;
-                let policy = given.over(&session.saved).policy();
-                Ok(QueueView { session, entries, policy })
             })
             .await
     }
