@@ -5,9 +5,11 @@
 mod admission;
 mod agents;
 mod auto_run;
+mod auto_run_switch;
 mod backup;
 mod capacity;
 mod cli;
+mod deletion;
 mod events;
 mod folding;
 mod frames;

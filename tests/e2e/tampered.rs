@@ -1,7 +1,6 @@
 //! What only somebody with the database file in hand can set up: old times, equal times, failing
-//! statements, an older schema, a place that cannot be written.
+//! statements, a place that cannot be written.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::sync::mpsc::channel;
@@ -259,81 +258,6 @@ async fn what_was_removed_ten_minutes_ago_is_gone_and_later_ones_come_back() {
     assert_eq!(scene.waiting().await, ["b", "c"]);
     // The proof of its admission outlives it.
     assert_eq!(accepted(&scene.client.add(&scene.chat, "a", "a").await).1, "replayed");
-}
-
-/// The steps from the newest schema back to the first one that was released.
-const BACK_TO_THE_FIRST: &str = "
-    DROP INDEX tasks_deleted; DROP INDEX sessions_deleted; DROP INDEX queue_entries_by_turn;
-    DROP INDEX session_incarnations_by_session; DROP INDEX turns_by_session;
-    ALTER TABLE users DROP COLUMN removed_at; ALTER TABLE users DROP COLUMN max_per_session;
-    ALTER TABLE users DROP COLUMN merge_enabled; ALTER TABLE users DROP COLUMN auto_merge_enabled;
-    ALTER TABLE tasks DROP COLUMN deleted_at;
-    ALTER TABLE sessions DROP COLUMN deleted_at; ALTER TABLE sessions DROP COLUMN operation;
-    ALTER TABLE queue_entries DROP COLUMN sender_task;
-    ALTER TABLE turns ADD COLUMN entry_id BLOB;
-    ALTER TABLE turns DROP COLUMN replaced_by; ALTER TABLE turns DROP COLUMN node_id;
-    DROP TABLE user_tokens; DROP TABLE nodes;
-    UPDATE meta SET value = '1' WHERE name = 'schema';";
-
-/// Returns every column of every table, and every index.
-fn schema(database: &Connection) -> BTreeSet<String> {
-    let mut names = database
-        .prepare(
-            "SELECT m.type || ' ' || m.name || ' ' || coalesce(c.name, '')
-             FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table'
-             WHERE m.name NOT LIKE 'sqlite_%' AND m.name <> 'meta'",
-        )
-        .unwrap();
-    names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-}
-
-#[tokio::test]
-async fn c132_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds() {
-    let mut scene = Scene::new().await;
-    scene.admit("ran").await;
-    scene.settled().await;
-    scene.running("/demo say half; hang").await;
-    let ids = scene.admit_all(&["B", "C", "removed"]).await;
-    scene.act("message.queue.remove", json!({"entry_id": ids[2]})).await;
-    let chat = scene.chat.clone();
-    let waiting = scene.client.entries(&chat).await;
-    let token = scene.server.launch().token();
-    let launch = scene.server.kill();
-
-    change(&launch, BACK_TO_THE_FIRST);
-    let first = include_str!("../../server/src/store/migrations/0001_main.sql");
-    let as_released = Connection::open_in_memory().unwrap();
-    let first = first.replace("@KEY", "INTEGER PRIMARY KEY").replace("@BYTES", "BLOB");
-    as_released.execute_batch(&first).unwrap();
-    assert_eq!(schema(&open(&launch)), schema(&as_released), "the steps back are complete");
-
-    // Settings that it did not know are as documented; those that it did are as they were.
-    let mut launch = launch.folding().without_env("USHER_QUEUE_MAX_PER_SESSION");
-    for start in 0..2 {
-        let server = launch.start();
-        let mut client = Client::connect(&server).await;
-        let queue = client.queue(&chat).await;
-        assert_eq!(queue["entries"], json!(waiting), "start {start}");
-        for (field, value) in [
-            ("max", json!(10)),
-            ("merge_enabled", json!(true)),
-            ("auto_merge_enabled", json!(true)),
-            ("auto_run", json!(false)),
-            ("auto_run_reason", json!("interrupted")),
-        ] {
-            assert_eq!(queue[field], value, "{field}, start {start}");
-        }
-        for text in ["ran", "B", "C", "removed"] {
-            assert_eq!(accepted(&client.add(&chat, text, text).await).1, "replayed", "{text}");
-        }
-        let mut tcp = Client::dial_tcp(&server, &[]).await.unwrap();
-        tcp.hello(json!({"token": token})).await.unwrap();
-        assert_eq!(contents(&tcp.entries(&chat).await), ["B", "C"]);
-        launch = server.kill();
-    }
-    let mut scene = Scene::again(&launch, chat).await;
-    scene.run_all().await;
-    assert_eq!(scene.prompts().await, ["ran", "/demo say half; hang", "B", "C"]);
 }
 
 /// A server in a mount namespace of its own, in which `script` has prepared the data directory

@@ -7,9 +7,13 @@
 mod admission;
 #[path = "../e2e/auto_run.rs"]
 mod auto_run;
+#[path = "../e2e/auto_run_switch.rs"]
+mod auto_run_switch;
 #[path = "../e2e/capacity.rs"]
 mod capacity;
 mod database;
+#[path = "../e2e/deletion.rs"]
+mod deletion;
 #[path = "../e2e/events.rs"]
 mod events;
 #[path = "../e2e/folding.rs"]

@@ -19,6 +19,7 @@ pub mod random;
 pub mod scene;
 pub mod server;
 pub mod soundness;
+pub mod sql;
 pub mod trace;
 
 use std::time::Duration;
