@@ -24,6 +24,7 @@ mod identity;
 mod lifecycle;
 #[path = "../e2e/merge.rs"]
 mod merge;
+mod nodes;
 #[path = "../e2e/parking.rs"]
 mod parking;
 #[path = "../e2e/races.rs"]
