@@ -14,6 +14,7 @@ mod events;
 mod folding;
 mod frames;
 mod full_disk;
+mod half_way;
 mod hello;
 mod identity;
 mod large;

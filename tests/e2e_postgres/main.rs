@@ -18,6 +18,8 @@ mod deletion;
 mod events;
 #[path = "../e2e/folding.rs"]
 mod folding;
+#[path = "../e2e/half_way.rs"]
+mod half_way;
 #[path = "../e2e/identity.rs"]
 mod identity;
 #[path = "../e2e/lifecycle.rs"]
@@ -39,6 +41,8 @@ mod search;
 mod send_now;
 #[path = "../e2e/settings.rs"]
 mod settings;
+#[path = "../e2e/starting.rs"]
+mod starting;
 #[path = "../e2e/tasks.rs"]
 mod tasks;
 #[path = "../e2e/transcript.rs"]
