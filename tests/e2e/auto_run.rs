@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use usher_tests::chat::{Chat, accepted, by_role, contents};
 use usher_tests::client::{Client, Refusal};
-use usher_tests::scene::{Scene, refused};
+use usher_tests::scene::{Scene, passes, refused};
 use usher_tests::server::Launch;
 
 fn off(reason: &str) -> (Value, Value) {
@@ -156,6 +156,7 @@ async fn c076_a_turn_whose_agent_is_gone_ends_before_anything_else_runs() {
 async fn c077_every_failure_costs_one_prompt_and_then_waits_for_somebody() {
     let launch = Launch::new().config("dispatch_pass = \"10ms\"\n");
     let mut scene = Scene::of(&launch).await;
+    let bystander = Chat::create(&mut scene.client).await;
     scene.park().await;
     let texts: Vec<String> = (1..=5).map(|number| format!("/demo fail 429 {number}")).collect();
     scene.admit_all(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -164,6 +165,7 @@ async fn c077_every_failure_costs_one_prompt_and_then_waits_for_somebody() {
         scene.client.set_auto_run(&scene.chat, true).await;
         scene.turns(1).await;
         scene.settled().await;
+        passes(&scene, &bystander, text).await;
         assert_eq!(scene.auto_run().await, off("failed"));
         assert_eq!(scene.waiting().await, texts[number + 1..]);
         assert_eq!(scene.prompts().await, texts[..=number]);
@@ -175,6 +177,7 @@ async fn c077_every_failure_costs_one_prompt_and_then_waits_for_somebody() {
     let launch =
         Launch::new().config("dispatch_pass = \"10ms\"\n[agents.x]\nkind = \"command\"\ncommand = \"no-such-program-here\"\n");
     let mut scene = Scene::with(&launch, json!({"agent": "x"})).await;
+    let bystander = Chat::create(&mut scene.client).await;
     scene.park().await;
     scene.admit_all(&["A", "B"]).await;
     for tries in 1..=3 {
@@ -182,6 +185,7 @@ async fn c077_every_failure_costs_one_prompt_and_then_waits_for_somebody() {
         scene.client.set_auto_run(&scene.chat, true).await;
         scene.turns(1).await;
         scene.settled().await;
+        passes(&scene, &bystander, &format!("try {tries}")).await;
         assert_eq!(scene.waiting().await, ["A", "B"]);
         assert_eq!(scene.notices().await, vec!["start_failed"; tries]);
     }

@@ -5,7 +5,7 @@ use usher_tests::actions::all_unavailable;
 use usher_tests::chat::{Chat, string};
 use usher_tests::client::{Answer, Client, Refusal};
 use usher_tests::scene::refused;
-use usher_tests::server::Server;
+use usher_tests::server::{Launch, Server};
 
 /// The tables that hold something of a session.
 const TABLES: [&str; 8] = [
@@ -142,9 +142,16 @@ async fn c135_receipts_go_with_their_session() {
 
 #[tokio::test]
 async fn c080_a_delete_that_races_with_the_end_of_a_turn_starts_nothing() {
-    let server = Server::start();
+    // It writes down what it was sent.
+    const AGENT: &str = "[agents.mine]\nkind = \"command\"\ncommand = \"sh\"\n\
+        args = [\"-c\", \"cat >>seen; echo ok\"]\n";
+    let launch = Launch::new().config(AGENT);
+    let server = launch.start();
     let mut client = Client::connect(&server).await;
-    let task = client.ok("task.create", json!({"title": "races"})).await;
+    let work = launch.home().path("work");
+    let fields = json!({"title": "races", "agent": "mine", "workspace_dir": work});
+    let task = client.ok("task.create", fields).await;
+    let mut seen = Vec::new();
     let task_id = string(&task["task"]["id"]);
     client.ok("session.delete", Chat::of_session(&task["session"]).identity()).await;
     for round in 0..200 {
@@ -152,8 +159,9 @@ async fn c080_a_delete_that_races_with_the_end_of_a_turn_starts_nothing() {
         let chat = Chat::of_session(&made["session"]);
         client.subscribe(&chat).await;
         client.forget_notifications();
-        client.admit(&chat, "A", "/demo say A").await;
-        client.admit(&chat, "B", "/demo say B").await;
+        let b = format!("<B{round}>");
+        client.admit(&chat, "A", "<A>").await;
+        client.admit(&chat, "B", &b).await;
         match round % 4 {
             0 => {}
             1 => drop(client.notified("turn.started", |_| true).await),
@@ -161,10 +169,16 @@ async fn c080_a_delete_that_races_with_the_end_of_a_turn_starts_nothing() {
             _ => drop(client.notified("turn.ended", |_| true).await),
         }
         client.ok("session.delete", chat.identity()).await;
+        seen.push((launch.home().read("work/seen").contains(&b), b));
         assert_eq!(
             client.request("turn.cancel", chat.identity()).await,
             refused("queue_session_unavailable")
         );
+    }
+    let at_the_end = launch.home().read("work/seen");
+    assert!(at_the_end.contains("<A>"));
+    for (was_sent, b) in seen {
+        assert_eq!(at_the_end.contains(&b), was_sent, "{b} was sent after its delete");
     }
     assert_eq!(rows(&server), [("tasks", 1)]);
 }
