@@ -115,7 +115,8 @@ async fn c018_an_agent_that_takes_its_prompt_after_35_seconds_gets_it_once() {
     gated.scene.admit("B").await;
     gated.scene.settled().await;
     assert_eq!(gated.prompts().await, [prompt("A", "complete"), prompt("B", "complete")]);
-    assert_eq!(gated.scene.auto_run().await, (json!(true), Value::Null));
+    let transcript = gated.scene.client.transcript(&gated.scene.chat).await;
+    assert_eq!(contents(&by_role(&transcript, "agent")), ["200002\n", "1\n"]);
     assert_eq!(gated.runs(), 2);
 }
 
