@@ -123,3 +123,39 @@ async fn a_read_of_what_is_not_there_or_makes_no_sense_is_refused() {
         assert_eq!(got, ("validation", &json!(field)), "{value}");
     }
 }
+
+/// As many bytes as JSON has of a value.
+fn bytes(value: &Value) -> usize {
+    serde_json::to_string(value).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_status_never_has_more_than_four_mebibytes_whatever_its_entries_are_made_of() {
+    const ENTRIES: usize = 800;
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    scene.client.ok("session.unsubscribe", json!({"session_id": scene.chat.session_id})).await;
+    // Six bytes each as JSON.
+    let model = "\u{1}".repeat(1_024);
+    for batch in 0..ENTRIES / 32 {
+        let mut requests = Vec::new();
+        for number in 0..32 {
+            let mut prompt = scene.chat.prompt(&format!("k{batch}-{number}"), "x");
+            prompt["model"] = json!(model);
+            requests.push(scene.client.send("message.queue.add", prompt).await.unwrap());
+        }
+        for request in requests {
+            scene.client.answer(&request).await.unwrap().unwrap();
+        }
+    }
+    let mut other = Client::connect(&scene.server).await;
+    let snapshot = other.subscribe(&scene.chat).await["queue"].take();
+    for status in [scene.client.queue(&scene.chat).await, snapshot] {
+        let entries = status["entries"].as_array().unwrap();
+        let whole = entries.iter().take_while(|entry| entry["content"].is_string()).count();
+        assert!(whole > 600 && entries.len() == ENTRIES, "{whole}");
+        assert!(entries[whole..].iter().all(|entry| entry["truncated"] == true));
+        assert!(bytes(&status) <= 4_194_304, "{}", bytes(&status));
+        assert!(bytes(&status) + bytes(&entries[0]) + 2_048 > 4_194_304, "{}", bytes(&status));
+    }
+}

@@ -3,6 +3,7 @@
 mod error;
 mod queue;
 mod session;
+mod size;
 mod transcript;
 
 use serde::de::DeserializeOwned;
@@ -79,19 +80,6 @@ pub(super) fn bounded(field: &str, text: Option<&str>, max: usize) -> Result<(),
     }
 }
 
-/// Returns the size of a text as JSON, without its quotes.
-fn json_bytes(text: &str) -> usize {
-    let escaped = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-        0..=0x1f => 6,
-        _ => 1,
-    };
-    text.bytes().map(escaped).sum()
-}
-
-/// What an entry or a message has on the wire beside its text, about.
-const OVERHEAD_BYTES: usize = 1_024;
-
 #[cfg(test)]
 mod tests {
     use usher_shared::error::ErrorCode;
@@ -104,14 +92,6 @@ mod tests {
         let error = parse::<R>(payload).map(drop).unwrap_err();
         assert_eq!(error.code, ErrorCode::Validation);
         error.details["field"].as_str().unwrap().to_owned()
-    }
-
-    #[test]
-    fn texts_are_measured_as_they_are_sent() {
-        for text in ["", "plain é", "\"\\\n\r\t\u{8}\u{c}", "\u{1}\u{1f}\u{7f}\u{85}\u{2028}"] {
-            let sent = serde_json::to_string(text).unwrap();
-            assert_eq!(json_bytes(text), sent.len() - 2, "{text:?}");
-        }
     }
 
     #[test]
