@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use usher_shared::counter::{MessageSeq, Position};
-use usher_shared::id::{
-    AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId,
-};
+use usher_shared::id::{EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId};
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::time::UnixMillis;
@@ -14,11 +12,10 @@ use uuid::Uuid;
 use super::conn::{Conn, Lock, Param, query_all, query_one};
 use super::error::StoreError;
 use super::{row, sql};
-use crate::domain::admission::Receipt;
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
 use crate::domain::session::{
-    Caller, IncarnationKey, OpenTurn, Session, SessionKey, Stop, Task, TaskKey, TurnPrompt,
+    Caller, OpenTurn, Session, SessionKey, Stop, Task, TaskKey, TurnPrompt,
 };
 use crate::domain::turn_end::TurnRecords;
 
@@ -171,16 +168,6 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::SESSIONS_WAITING, &[], |row| {
             Ok(SessionId::from_uuid(row.uuid(0)?))
         })
-    }
-
-    /// Returns the proof of an admission.
-    pub fn receipt(
-        &mut self,
-        incarnation: IncarnationKey,
-        id: &AdmissionId,
-    ) -> Result<Option<Receipt>, StoreError> {
-        let params = [Param::Int(incarnation.0), Param::Text(id.as_str())];
-        query_one(self.conn, sql::RECEIPT_GET, &params, |row| row::receipt(row, id))
     }
 
     /// Returns the visible entries in order.

@@ -202,13 +202,26 @@ pub(super) const ENTRIES_PURGE: &str =
 
 pub(super) const RECEIPT_GET: &str = "SELECT fingerprint, entry_id, outcome, queue_revision, \
     position, content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-    sender_id, sender_name, entry_revision FROM queue_admission_receipts \
+    sender_id, sender_name, entry_revision, COALESCE(base_key, 0), COALESCE(base_bytes, 0) \
+    FROM queue_admission_receipts WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+pub(super) const RECEIPT_END: &str = "SELECT key, entry_id, entry_revision, \
+    COALESCE(base_bytes, 0) + octet_length(content) FROM queue_admission_receipts \
     WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+/// A receipt and those that it goes on from, the first one first.
+pub(super) const RECEIPT_CHAIN: &str = "WITH RECURSIVE chain \
+    (depth, key, base_key, base_bytes, client_queue_id, content, provenance) AS \
+    (SELECT 0, r.key, r.base_key, r.base_bytes, r.client_queue_id, r.content, r.provenance \
+     FROM queue_admission_receipts r WHERE r.key = ?1 \
+     UNION ALL SELECT c.depth + 1, b.key, b.base_key, b.base_bytes, b.client_queue_id, b.content, \
+     b.provenance FROM chain c JOIN queue_admission_receipts b \
+     ON b.key = c.base_key AND b.key < c.key) \
+    SELECT client_queue_id, COALESCE(base_bytes, 0), content, provenance \
+    FROM chain ORDER BY depth DESC";
 pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
     (incarnation_key, client_queue_id, fingerprint, entry_id, outcome, queue_revision, position, \
      content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-     sender_id, sender_name, entry_revision) VALUES \
-    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+     sender_id, sender_name, entry_revision, base_key, base_bytes) VALUES \
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
     (session_key, id, stage, stop_asked, replaced_by, message_id, started_at, node_id) \
