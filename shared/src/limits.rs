@@ -41,6 +41,11 @@ pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
 pub const PAGE_MESSAGES_MAX: u32 = 200;
 /// Messages of a page when the request names no limit.
 pub const PAGE_MESSAGES_DEFAULT: u32 = 100;
+/// Tasks or sessions of one answer, the newest ones: nobody looks through more, and all of them
+/// would not fit into a frame.
+pub const LISTED_MAX: u32 = 1_000;
+/// The same as JSON, bytes: half a frame. Titles, models and directories can take 40 KiB each.
+pub const LISTED_BYTES_MAX: usize = 8_388_608;
 /// Hits of one search.
 pub const SEARCH_HITS_MAX: u32 = 100;
 /// Hits of a search when the request names no limit.

@@ -98,7 +98,7 @@ pub(super) const TASKS_OF_USER: &str = concat!(
     task_columns!(),
     "WHERE u.id = ?1 AND (t.archived = 0 OR ?2 = 1) AND ",
     task_seen!(),
-    " ORDER BY t.key DESC"
+    " ORDER BY t.key DESC LIMIT ?3"
 );
 pub(super) const TASK_INSERT: &str = "INSERT INTO tasks \
     (id, owner_key, title, kind, workspace_dir, agent, client_request_id, created_at) \
@@ -114,6 +114,15 @@ pub(super) const SESSION_BY_REQUEST: &str = concat!(
 );
 pub(super) const SESSIONS_OF_TASK: &str =
     concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE t.id = ?1 ORDER BY s.key");
+macro_rules! seen_of_task {
+    () => {
+        "WHERE t.id = ?1 AND s.deleted_at IS NULL ORDER BY s.key"
+    };
+}
+pub(super) const SESSIONS_OF_TASK_NEWEST: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), seen_of_task!(), " DESC LIMIT ?2");
+pub(super) const SESSION_OF_TASK_FIRST: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), seen_of_task!(), " LIMIT 1");
 pub(super) const SESSIONS_OF_USER: &str = concat!(
     "SELECT ",
     session_columns!(),
@@ -121,7 +130,8 @@ pub(super) const SESSIONS_OF_USER: &str = concat!(
     "WHERE u.id = ?1 AND t.archived = 0 AND s.deleted_at IS NULL AND ",
     task_seen!(),
     " ORDER BY COALESCE((SELECT m.created_at FROM messages m \
-     WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC"
+     WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC \
+     LIMIT ?2"
 );
 /// An open turn whose server is gone: not this one (?1), and without a lease at ?2.
 macro_rules! turn_left {

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::Notify;
+use tracing::error;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
+use usher_shared::limits::FRAME_BYTES_MAX;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
@@ -125,6 +127,17 @@ pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireEr
     write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
 }
 
+/// Returns what is sent instead of an answer that no client takes: every answer has a bound of its
+/// own, so this one is a fault.
+fn too_large(id: &str, action: &str, frame: &str) -> Option<String> {
+    if frame.len() <= FRAME_BYTES_MAX {
+        return None;
+    }
+    error!(action, bytes = frame.len(), "an answer is larger than a frame");
+    let error = WireError::new(ErrorCode::Internal, "the answer is larger than a frame");
+    Some(error_frame(Some(id), Some(action), &error))
+}
+
 pub(super) type Routed = Result<Work, WireError>;
 
 pub(super) struct Router {
@@ -160,10 +173,20 @@ impl Router {
     {
         let Self { context, id } = self;
         let run = Box::pin(async move {
+            let (hub, wake) = (Arc::clone(&context.hub), Arc::clone(&context.wake));
             let done = match run(context).await {
                 Ok((reply, watch)) => {
                     let frame = write_frame(FrameKind::Response, Some(&id), Some(action), reply);
-                    Done { frame: frame.expect("a reply is plain JSON"), watch }
+                    let frame = frame.expect("a reply is plain JSON");
+                    match too_large(&id, action, &frame) {
+                        None => Done { frame, watch },
+                        Some(frame) => {
+                            if let Watch::Start(session, _) = watch {
+                                hub.unwatch(session, &wake);
+                            }
+                            Done { frame, watch: Watch::Same }
+                        }
+                    }
                 }
                 Err(Ok(error)) => {
                     Done { frame: error_frame(Some(&id), Some(action), &error), watch: Watch::Same }
@@ -177,5 +200,19 @@ impl Router {
 
     fn ping(self, _: PingParams) -> Routed {
         self.work(None, PingParams::ACTION, |_| async { Ok(PingReply { server_time: now() }) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_no_client_takes_is_a_fault_and_answered_as_one() {
+        assert_eq!(too_large("7", "ping", &"x".repeat(FRAME_BYTES_MAX)), None);
+        let instead = too_large("7", "ping", &"x".repeat(FRAME_BYTES_MAX + 1)).unwrap();
+        assert!(instead.starts_with(
+            r#"{"id":"7","type":"error","action":"ping","payload":{"code":"internal","#
+        ));
     }
 }

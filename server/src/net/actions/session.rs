@@ -1,6 +1,6 @@
 //! Requests about whole sessions.
 
-use usher_shared::limits::{NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT};
+use usher_shared::limits::{LISTED_BYTES_MAX, NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::session::{
     self as wire_session, SessionCreateParams, SessionDeleteParams, SessionDeleteReply,
@@ -127,11 +127,13 @@ impl Router {
     }
 }
 
+/// Sessions as far as they fit into an answer.
 pub(super) fn sessions_shown(
     service: &Service,
     sessions: &[Session],
 ) -> Vec<wire_session::Session> {
-    sessions.iter().map(|s| wire::session(s, service.questions().get(s.id))).collect()
+    let shown = sessions.iter().map(|s| wire::session(s, service.questions().get(s.id)));
+    wire::fitting(shown, LISTED_BYTES_MAX)
 }
 
 /// Watches first and reads second: what happens in between is told again, which clients bear.

@@ -17,6 +17,7 @@ pub(super) use error::{
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
 pub(super) use session::{permission, session, task, task_request, user};
+pub(super) use size::fitting;
 pub(super) use transcript::{PageEnd, message, page};
 
 use crate::domain::session::Target;
