@@ -19,6 +19,7 @@ pub use error::{
     AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
 };
 pub use queue::{QueueView, UNDO_MS};
+use search::Searches;
 pub use session::SessionView;
 pub use settings::SettingsView;
 pub use task::{TaskMade, TaskRequest};
@@ -44,6 +45,7 @@ pub struct Service {
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
+    searches: Arc<Searches>,
 }
 
 impl Service {
@@ -55,7 +57,7 @@ impl Service {
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, agents, questions, ends }
+        Self { store, given, agents, questions, ends, searches: Arc::default() }
     }
 
     /// Returns the agents of this server.

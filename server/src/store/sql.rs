@@ -268,19 +268,32 @@ pub(super) const MESSAGES_AFTER: &str = concat!(
     message_columns!(),
     "WHERE m.session_key = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
 );
+/// A message's own text, if it is short.
+macro_rules! short_text {
+    () => {
+        "CASE WHEN octet_length(m.content) <= 16384 THEN m.content END"
+    };
+}
 pub(super) const MESSAGE_KEY_MAX: &str = "SELECT COALESCE(MAX(key), 0) FROM messages";
 /// The rows of a range of keys, whoever's they are, bound what one of these passes over: messages
 /// come first, which CROSS JOIN says to SQLite.
 pub(super) const MESSAGES_TO_SEARCH: &str = concat!(
-    "SELECT m.key, m.seq, m.content, m.content_bytes, s.id FROM messages m \
+    "SELECT m.key, m.seq, ",
+    short_text!(),
+    ", m.content_bytes, s.id FROM messages m \
      CROSS JOIN sessions s CROSS JOIN tasks t CROSS JOIN users u \
      WHERE s.key = m.session_key AND t.key = s.task_key AND u.key = t.owner_key \
      AND u.id = ?1 AND m.key >= ?2 AND m.key < ?3 AND s.deleted_at IS NULL AND t.archived = 0 AND ",
     task_seen!(),
     " ORDER BY m.key DESC LIMIT ?4"
 );
-pub(super) const MESSAGES_TO_SEARCH_IN: &str = "SELECT m.key, m.seq, m.content, m.content_bytes \
-    FROM messages m WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3";
+pub(super) const MESSAGES_TO_SEARCH_IN: &str = concat!(
+    "SELECT m.key, m.seq, ",
+    short_text!(),
+    ", m.content_bytes FROM messages m \
+     WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3"
+);
+pub(super) const MESSAGE_OWN_TEXT: &str = "SELECT content FROM messages WHERE key = ?1";
 pub(super) const SESSION_OF_MESSAGE: &str =
     "SELECT s.id FROM messages m JOIN sessions s ON s.key = m.session_key WHERE m.id = ?1";
 pub(super) const MESSAGE_SIZE: &str = "SELECT key, content_bytes FROM messages WHERE id = ?1";
@@ -302,6 +315,8 @@ pub(super) const TEXT_RANGE: &str = "SELECT x.start_byte, x.content FROM \
     ORDER BY x.start_byte";
 pub(super) const PARTS_FROM: &str = "SELECT start_byte, content FROM message_parts \
     WHERE message_key = ?1 AND start_byte < ?2 ORDER BY start_byte";
+pub(super) const PARTS_NEXT: &str = "SELECT start_byte, content FROM message_parts \
+    WHERE message_key = ?1 AND start_byte >= ?2 ORDER BY start_byte LIMIT ?3";
 pub(super) const MESSAGE_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1";
 pub(super) const MESSAGE_TURN: &str = "UPDATE messages SET turn_id = ?2 WHERE id = ?1";
 pub(super) const MESSAGES_SETTLE: &str =
