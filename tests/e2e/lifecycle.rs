@@ -407,3 +407,33 @@ async fn what_was_to_be_deleted_when_the_server_died_is_deleted_at_the_next_star
         client.ok("ping", json!({})).await;
     }
 }
+
+#[tokio::test]
+async fn what_is_being_deleted_has_given_its_request_id_free() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let request = json!({"title": "t", "client_request_id": "r"});
+    let made = client.ok("task.create", request.clone()).await;
+    let first = Chat::of_session(&made["session"]);
+    let session = json!({"task_id": first.task_id, "client_request_id": "r"});
+    let second = client.ok("session.create", session.clone()).await["session"].take();
+    let second = Chat::of_session(&second);
+    for chat in [&first, &second] {
+        client.subscribe(chat).await;
+        client.admit(chat, "k", "/demo deaf; say never mind; hang").await;
+        client.until_running(chat).await;
+    }
+    // Decided from the moment it cannot be found; the agent does not hear.
+    client.send("session.delete", second.identity()).await.unwrap();
+    while other.request("session.get", second.identity()).await != not_found() {}
+    let again = other.ok("session.create", session.clone()).await;
+    assert_ne!(again["session"]["id"], json!(second.session_id));
+    assert_eq!(other.ok("session.create", session).await["session"]["id"], again["session"]["id"]);
+
+    client.send("task.delete", json!({"task_id": first.task_id})).await.unwrap();
+    while other.request("session.get", first.identity()).await != not_found() {}
+    let again = other.ok("task.create", request.clone()).await;
+    assert_ne!(again["task"]["id"], made["task"]["id"]);
+    assert_eq!(other.ok("task.create", request).await["task"]["id"], again["task"]["id"]);
+}

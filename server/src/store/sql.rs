@@ -378,8 +378,9 @@ pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
 pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
     JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
 pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
-pub(super) const TASK_HIDE: &str =
-    "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+/// What is hidden gives the name of the request that made it free.
+pub(super) const TASK_HIDE: &str = "UPDATE tasks SET deleted_at = ?2, client_request_id = NULL \
+    WHERE key = ?1 AND deleted_at IS NULL";
 pub(super) const TASK_DELETE: &str = "DELETE FROM tasks WHERE key = ?1";
 pub(super) const TASK_HIDDEN_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
 pub(super) const TASKS_HIDDEN: &str =
@@ -392,8 +393,8 @@ pub(super) const SESSIONS_UNSEEN_RUNNING: &str = "SELECT s.id FROM turns o \
     WHERE o.ended_at IS NULL AND o.stop_asked = 0 AND u.removed_at IS NOT NULL";
 pub(super) const SESSION_SET: &str =
     "UPDATE sessions SET model = ?2, mode = ?3, title = ?4 WHERE key = ?1";
-pub(super) const SESSION_HIDE: &str =
-    "UPDATE sessions SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+pub(super) const SESSION_HIDE: &str = "UPDATE sessions \
+    SET deleted_at = ?2, client_request_id = NULL WHERE key = ?1 AND deleted_at IS NULL";
 pub(super) const SESSION_INCARNATION: &str = "UPDATE sessions SET incarnation_key = \
     (SELECT key FROM session_incarnations WHERE id = ?2) WHERE key = ?1";
 pub(super) const INCARNATION_OF: &str =
