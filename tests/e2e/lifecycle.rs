@@ -310,8 +310,10 @@ async fn a_deleted_session_is_an_unknown_one_and_tells_nobody_anything() {
     client.admit(&kept, "k1", "hello").await;
     let told = loop {
         let (action, told) = watcher.notification().await;
-        if action != "task.changed" {
-            break told;
+        match action.as_str() {
+            "task.changed" => {}
+            "session.deleted" => assert_eq!(told["session_id"], json!(chat.session_id)),
+            _ => break told,
         }
     };
     assert_eq!(told["session_id"], json!(kept.session_id));
@@ -436,4 +438,50 @@ async fn what_is_being_deleted_has_given_its_request_id_free() {
     let again = other.ok("task.create", request.clone()).await;
     assert_ne!(again["task"]["id"], made["task"]["id"]);
     assert_eq!(other.ok("task.create", request).await["task"]["id"], again["task"]["id"]);
+}
+
+#[tokio::test]
+async fn every_link_of_the_user_learns_what_is_archived_and_what_is_gone() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let token = server.launch().add_user("otto");
+    let mut otto = Client::connect_as(&server, &token).await;
+    let chat = Chat::create(&mut client).await;
+    let task = json!({"task_id": chat.task_id});
+    client.ok("session.delete", chat.identity()).await;
+    let gone = json!({"task_id": chat.task_id, "session_id": chat.session_id});
+    for client in [&mut client, &mut other] {
+        assert_eq!(client.notified("session.deleted", |_| true).await, gone);
+    }
+    // The task has no session now.
+    for (action, archived) in [("task.archive", true), ("task.unarchive", false)] {
+        client.ok(action, task.clone()).await;
+        for client in [&mut client, &mut other] {
+            let told = client.notified("task.changed", |told| told["archived"] == archived).await;
+            assert_eq!(told["id"], json!(chat.task_id), "{action}");
+        }
+    }
+    // It is told when it is decided: the agent does not hear.
+    let made = client.ok("session.create", task.clone()).await;
+    let busy = Chat::of_session(&made["session"]);
+    client.subscribe(&busy).await;
+    client.admit(&busy, "k", "/demo deaf; say never mind; hang").await;
+    client.until_running(&busy).await;
+    client.send("session.delete", busy.identity()).await.unwrap();
+    let gone = json!({"task_id": busy.task_id, "session_id": busy.session_id});
+    assert_eq!(other.notified("session.deleted", |_| true).await, gone);
+    assert_eq!(other.request("session.get", busy.identity()).await, not_found());
+    client.send("task.delete", task.clone()).await.unwrap();
+    assert_eq!(other.notified("task.deleted", |_| true).await, task);
+    assert_eq!(other.request("task.get", task.clone()).await, not_found());
+    // One without anything to wait for.
+    let empty = Chat::create(&mut other).await;
+    let task = json!({"task_id": empty.task_id});
+    other.ok("task.delete", task.clone()).await;
+    for client in [&mut client, &mut other] {
+        assert_eq!(client.notified("task.deleted", |told| *told == task).await, task);
+    }
+    otto.ok("ping", json!({})).await;
+    assert_eq!(otto.take_notifications(), []);
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
-use usher_shared::id::{ClientInstance, TaskId, UserId};
+use usher_shared::id::{ClientInstance, UserId};
 
-use super::news::Inbox;
+use super::news::{About, Inbox};
 use crate::domain::users::TokenDigest;
 
 /// Why a link is asked to end.
@@ -119,12 +119,12 @@ impl Links {
         }
     }
 
-    /// Leaves a frame about a task for every link of a user.
-    pub(super) fn tell(&self, user: UserId, task: TaskId, frame: &Arc<str>) {
+    /// Leaves news for every link of a user.
+    pub(super) fn tell(&self, user: UserId, about: About, frame: &Arc<str>) {
         let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
         let links = self.lock();
         for (_, link) in links.range(first..).take_while(|((owner, _), _)| *owner == user) {
-            link.inbox.put(task, frame);
+            link.inbox.put(about, frame);
         }
     }
 

@@ -162,7 +162,7 @@ impl Service {
             .store
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
-                Ok::<_, FindError>(lifecycle::delete_task(task.key, &sessions, now()))
+                Ok::<_, FindError>(lifecycle::delete_task(&task, &sessions, now()))
             })
             .await?;
         if stopping.is_empty() {
@@ -287,5 +287,5 @@ fn go_on_deleting_task(
         return Ok(Decision::unchanged(Vec::new()));
     };
     let sessions = reads.sessions_of_task(id)?;
-    Ok(lifecycle::delete_task(task.key, &sessions, now()))
+    Ok(lifecycle::go_on_deleting_task(task.key, &sessions, now()))
 }
