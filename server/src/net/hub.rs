@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use usher_shared::counter::{EventSeq, MessageSeq};
 use usher_shared::id::{Epoch, MessageId, SessionId};
+use usher_shared::limits::SUBSCRIPTIONS_MAX;
 
 use super::live::{LiveText, LiveTexts};
 use super::ring::{Broadcast, Ring};
@@ -84,6 +85,14 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, Rings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether a link may watch a session beside those that it watches.
+    pub fn may_watch(&self, session: SessionId, wake: &Arc<Notify>) -> bool {
+        let rings = self.lock();
+        let watches = |ring: &Ring| ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake));
+        rings.by_session.get(&session).is_some_and(watches)
+            || rings.by_session.values().filter(|ring| watches(ring)).count() < SUBSCRIPTIONS_MAX
     }
 
     /// Starts watching a session: `wake` is notified of every event after the returned place. The

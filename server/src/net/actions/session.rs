@@ -145,6 +145,9 @@ async fn subscribe(
     let epoch = context.hub.epoch();
     let found = context.service.session(context.caller.clone(), id).await;
     found.map_err(|error| Ok(wire::find_error(error)))?;
+    if !context.hub.may_watch(id, &context.wake) {
+        return Err(Ok(wire::too_many("this connection watches too many sessions")));
+    }
     let (newest, live) = context.hub.watch(id, &context.wake);
     let resumes_after = params.after_event_seq.filter(|place| {
         params.epoch == Some(epoch)

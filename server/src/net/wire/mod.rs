@@ -12,8 +12,8 @@ use usher_shared::protocol::Request;
 use usher_shared::protocol::session::Identity;
 
 pub(super) use error::{
-    add_error, find_error, make_error, queue_error, session_error, settings_error, transact_error,
-    turn_error,
+    add_error, find_error, make_error, queue_error, session_error, settings_error, too_many,
+    transact_error, turn_error,
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
 pub(super) use session::{permission, session, task, task_request, user};
