@@ -169,7 +169,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     listeners.serve(&server);
     tokio::spawn({
         let server = Arc::clone(&server);
-        async move { tokio::join!(server.tell_news(), server.watch_users()) }
+        async move { tokio::join!(server.tell_news(), server.watch_users(), server.forget_events()) }
     });
     announce(urls)?;
 

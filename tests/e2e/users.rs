@@ -188,11 +188,11 @@ async fn one_users_settings_and_clients_leave_the_others_alone() {
     let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION");
     let server = launch.start();
     let token = launch.add_user("eve");
-    let instance = json!({"client_instance": Uuid::new_v4().to_string(), "token": token});
+    let instance = Uuid::new_v4().to_string();
     let mut other = Client::dial_tcp(&server, &[]).await.unwrap();
-    other.hello(instance.clone()).await.unwrap();
+    other.hello(json!({"client_instance": instance, "token": token})).await.unwrap();
     let mut owner = Client::dial(&server).await.unwrap();
-    owner.hello(instance).await.unwrap();
+    owner.hello(json!({"client_instance": instance})).await.unwrap();
     let chat = Chat::create(&mut owner).await;
     other.ok("settings.set", json!({"max_per_session": 1})).await;
     assert_eq!(owner.queue(&chat).await["max"], 10);

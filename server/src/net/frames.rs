@@ -125,6 +125,8 @@ pub(super) async fn frames(
                 Event::QueueChanged
                 | Event::SessionChanged
                 | Event::TaskChanged(_)
+                | Event::TaskGone(..)
+                | Event::SessionGone(..)
                 | Event::MayStart
                 | Event::TurnReserved(_)
                 | Event::StopAsked(_)

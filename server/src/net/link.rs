@@ -32,7 +32,7 @@ use super::links::{EndReason, Registered};
 use super::news::Inbox;
 use super::server::Server;
 use super::welcome::{Credential, Guest};
-use super::wire::CommitUnknown;
+use super::wire::{self, CommitUnknown};
 use crate::service::FindError;
 
 /// Events taken from a ring at once.
@@ -62,6 +62,10 @@ pub(super) async fn serve<S>(
         wake: Arc::new(Notify::new()),
         server,
     };
+    if link.server.links.are_full() {
+        link.close(Ended::WithCode(CloseCode::Again, "too many connections")).await;
+        return;
+    }
     let ended = match link.greet(credential).await {
         Ok((context, registered)) => link.follow(context, registered).await,
         Err(ended) => ended,
@@ -265,6 +269,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let caller = guest.caller.clone();
         let (links, instance) = (&self.server.links, hello.client_instance);
         let registered = links.register(caller.id, guest.token, instance, &self.wake).await;
+        let Ok(registered) = registered else {
+            let error = wire::too_many("too many connections");
+            self.send(error_frame(Some(id), Some(HelloParams::ACTION), &error)).await?;
+            return Err(Ended::WithCode(CloseCode::Again, "too many connections"));
+        };
         self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting(&caller);
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)

@@ -189,7 +189,7 @@ impl Service {
             .store
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
-                Ok::<_, FindError>(lifecycle::delete_task(task.key, &sessions, now()))
+                Ok::<_, FindError>(lifecycle::delete_task(&task, &sessions, now()))
             })
             .await?;
         Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_task(reads, task_id)?)))
@@ -339,5 +339,5 @@ fn go_on_deleting_task(
         return Ok(Decision::unchanged(Vec::new()));
     };
     let sessions = reads.sessions_of_task(id)?;
-    Ok(lifecycle::delete_task(task.key, &sessions, now()))
+    Ok(lifecycle::go_on_deleting_task(task.key, &sessions, now()))
 }
