@@ -16,8 +16,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use error::{
-    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError, TurnError,
 };
+pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
 use search::Searches;
 pub use session::SessionView;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
 use usher_shared::limits::LISTED_MAX;
 
-use super::{FindError, MakeError, QueueView, Service};
+use super::{FindError, MakeError, QueueView, Service, TextError};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::NewSession;
 use crate::domain::session::{Caller, Session, Standing};
 use crate::domain::{Change, Decision, Event};
-use crate::store::{Page, PageBounds, Reads, StoreError, TextRange, TransactError};
+use crate::store::{Page, PageBounds, Reads, StoreError, TextFound, TextRange, TransactError};
 
 /// Everything a terminal needs to show a session.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Service {
             .await?;
         self.session(viewer, made).await.map_err(|error| match error {
             FindError::NotFound => TransactError::Refused(MakeError::NotFound),
-            FindError::Store(error) => TransactError::NotStored(error),
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 
@@ -130,7 +130,7 @@ impl Service {
     /// Returns a part of one message's text.
     ///
     /// # Errors
-    /// See [`FindError`].
+    /// See [`TextError`].
     pub async fn read_text(
         &self,
         caller: Caller,
@@ -138,11 +138,37 @@ impl Service {
         message_id: MessageId,
         offset: u64,
         length: u64,
-    ) -> Result<TextRange, FindError> {
+    ) -> Result<TextRange, TextError> {
         self.store
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
-                reads.text(&session, message_id, offset, length)?.ok_or(FindError::NotFound)
+                match reads.text(&session, message_id, offset, length)? {
+                    Some(TextFound::Range(range)) => Ok(range),
+                    Some(TextFound::InsideCharacter) => Err(TextError::InsideCharacter),
+                    Some(TextFound::NoRoom) => Err(TextError::NoRoom),
+                    None => Err(FindError::NotFound.into()),
+                }
+            })
+            .await
+    }
+
+    /// Returns the queue of a session as those are told of it who watch: that of an archived one,
+    /// too, whose open turn they see end.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn watched_queue(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+    ) -> Result<QueueView, FindError> {
+        let given = self.given;
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                let entries = reads.visible_entries(session.key)?;
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }

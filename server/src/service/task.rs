@@ -103,7 +103,8 @@ impl Service {
         });
         found.await.map_err(|error| match error {
             FindError::NotFound => TransactError::Refused(MakeError::NotFound),
-            FindError::Store(error) => TransactError::NotStored(error),
+            // It is stored; what it is cannot be told.
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 

@@ -13,7 +13,7 @@ use usher_shared::vocabulary::SenderKind;
 
 use super::bounded;
 use super::size::json_bytes;
-use crate::domain::admission::{Admitted, Identified, Submission};
+use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, Target};
@@ -56,6 +56,10 @@ pub(in crate::net) fn submission(
             PromptTextError::Nul => refused,
         }
     })?;
+    // With an attachment or a plan comment it may be; above, there is neither.
+    if content.is_blank() {
+        return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
+    }
     let target = Target {
         task_id: params.task_id,
         session_id: params.session_id,
