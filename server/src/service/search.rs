@@ -75,3 +75,25 @@ fn start(
     let session = owned(reads, caller, id)?;
     Ok(Some(SearchPlace::in_session(id, session.key)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_user_searches_once_at_a_time_and_waits_for_nobody_else() {
+        let user = |n| UserId::from_uuid(Uuid::from_u128(n));
+        let searches = Searches::default();
+        let first = searches.turn(user(1)).await;
+        let mut second = Box::pin(searches.turn(user(1)));
+        let looked = std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context)));
+        assert!(looked.await.is_pending());
+        drop(searches.turn(user(2)).await);
+        drop(first);
+        drop(second.await);
+    }
+}

@@ -185,20 +185,7 @@ impl Router {
         F: Future<Output = Result<(R, Watch), Refused>> + Send,
     {
         let Self { context, id } = self;
-        let run = async move {
-            let (hub, wake) = (Arc::clone(&context.hub), Arc::clone(&context.wake));
-            let ended = run(context).await;
-            let begun = match &ended {
-                Ok((_, Watch::Start(session, _))) => Some(*session),
-                Ok((_, Watch::Same | Watch::Stop(_))) | Err(_) => None,
-            };
-            let done = done(&id, action, ended)?;
-            // An answer that no client takes begins nothing.
-            if let (Some(session), Watch::Same) = (begun, &done.watch) {
-                hub.unwatch(session, &wake);
-            }
-            Ok(Step::Done(done))
-        };
+        let run = async move { Ok(Step::Done(done(&id, action, run(context).await)?)) };
         Ok(Work { lanes: lanes.into(), run: Box::pin(run) })
     }
 
@@ -245,10 +232,7 @@ fn done<R: Serialize>(
         Ok((reply, watch)) => {
             let frame = write_frame(FrameKind::Response, Some(id), Some(action), reply);
             let frame = frame.expect("a reply is plain JSON");
-            Ok(match too_large(id, action, &frame) {
-                None => Done { frame, watch },
-                Some(frame) => Done { frame, watch: Watch::Same },
-            })
+            Ok(Done { frame: too_large(id, action, &frame).unwrap_or(frame), watch })
         }
         Err(refused) => refusal(id, action, refused),
     }
