@@ -148,6 +148,8 @@ pub enum Change {
     AddUser(UserId, String),
     /// Gives a user a token.
     AddToken(UserId, TokenDigest, UnixMillis),
+    /// Takes one token away.
+    RevokeToken(TokenDigest),
     /// Takes all tokens of a user away.
     RevokeTokens(UserId),
     /// Removes a user; its name is free again.

@@ -88,6 +88,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         }
         Change::AddUser(id, name) => users::add_user(conn, *id, name),
         Change::AddToken(user, digest, at) => users::add_token(conn, *user, digest, *at),
+        Change::RevokeToken(digest) => users::revoke_token(conn, digest),
         Change::RevokeTokens(user) => users::revoke_tokens(conn, *user),
         Change::RemoveUser(user, at) => users::remove_user(conn, *user, *at),
         Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),

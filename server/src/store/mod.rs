@@ -41,4 +41,4 @@ pub use postgres::DatabaseUrl;
 pub use reads::{Page, PageBounds, Reads, TextFound, TextRange};
 pub use reads_search::{Hit, SearchPiece, SearchPlace};
 pub use sqlite::Sync;
-pub use users::{UserPlace, administer};
+pub use users::{UserPlace, administer, list_users};

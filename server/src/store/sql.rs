@@ -82,6 +82,7 @@ pub(super) const USER_REMOVE: &str =
     "UPDATE users SET name = ?2, removed_at = ?3 WHERE id = ?1 AND removed_at IS NULL";
 pub(super) const TOKEN_INSERT: &str = "INSERT INTO user_tokens (user_key, digest, created_at) \
     VALUES ((SELECT key FROM users WHERE id = ?1), ?2, ?3)";
+pub(super) const TOKEN_DELETE: &str = "DELETE FROM user_tokens WHERE digest = ?1";
 pub(super) const TOKENS_DELETE: &str =
     "DELETE FROM user_tokens WHERE user_key = (SELECT key FROM users WHERE id = ?1)";
 

@@ -16,6 +16,7 @@ impl Router {
     pub(super) fn task_create(self, params: TaskCreateParams) -> Routed {
         let request = wire::task_request(params)?;
         self.work([Lane::Free], TaskCreateParams::ACTION, move |context| async move {
+            wire::existing_directory(request.workspace_dir.as_deref()).await.map_err(Ok)?;
             let made = context.service.create_task(context.caller, request).await;
             let made = made.map_err(|error| wire::transact_error(error, wire::make_error))?;
             let session = wire::session(&made.session, None);

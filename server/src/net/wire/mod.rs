@@ -20,7 +20,7 @@ pub(super) use error::{
     too_many, transact_error, turn_error,
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
-pub(super) use session::{permission, session, task, task_request, user};
+pub(super) use session::{existing_directory, permission, session, task, task_request, user};
 pub(super) use size::fitting;
 pub(super) use transcript::{PageEnd, message, page};
 
