@@ -160,7 +160,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let socket_files = listeners.serve(&server);
     tokio::spawn({
         let server = Arc::clone(&server);
-        async move { tokio::join!(server.tell_news(), server.watch_users()) }
+        async move { tokio::join!(server.tell_news(), server.watch_users(), server.forget_events()) }
     });
     announce(urls)?;
 

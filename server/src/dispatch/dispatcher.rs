@@ -55,6 +55,8 @@ impl Dispatcher {
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TaskChanged(_)
+            | Event::TaskGone(..)
+            | Event::SessionGone(..)
             | Event::Hidden
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }

@@ -7,7 +7,7 @@ use usher_shared::id::{
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
 
-use super::admission::Receipt;
+use super::admission::{Follows, Receipt};
 use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::message::{Message, MessageDetails};
@@ -106,8 +106,8 @@ pub enum Change {
     ForgetRemoved(SessionKey),
     /// Deletes what waits in a queue.
     ForgetWaiting(SessionKey),
-    /// Adds the proof of an admission.
-    InsertReceipt(IncarnationKey, Box<Receipt>),
+    /// Adds the proof of an admission, which may go on from an earlier one.
+    InsertReceipt(IncarnationKey, Box<Receipt>, Option<Follows>),
     /// Adds an open turn.
     InsertTurn(SessionKey, OpenTurn),
     /// Sets stage, stop and prompt of an open turn.

@@ -10,7 +10,7 @@ pub mod change;
 pub mod entry;
 pub mod event;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod lifecycle;
 pub mod merge;
 pub mod message;

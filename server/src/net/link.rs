@@ -33,7 +33,8 @@ use super::links::{EndReason, Registered};
 use super::news::Inbox;
 use super::server::Server;
 use super::welcome::{Credential, Guest};
-use super::wire::CommitUnknown;
+use super::wire::{self, CommitUnknown};
+use crate::service::FindError;
 
 /// Events taken from a ring at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -62,6 +63,10 @@ pub(super) async fn serve<S>(
         wake: Arc::new(Notify::new()),
         server,
     };
+    if link.server.links.are_full() {
+        link.close(Ended::WithCode(CloseCode::Again, "too many connections")).await;
+        return;
+    }
     let ended = match link.greet(credential).await {
         Ok((context, registered)) => link.follow(context, registered).await,
         Err(ended) => ended,
@@ -220,6 +225,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let caller = guest.caller.clone();
         let (links, instance) = (&self.server.links, hello.client_instance);
         let registered = links.register(caller.id, guest.token, instance, &self.wake).await;
+        let Ok(registered) = registered else {
+            let error = wire::too_many("too many connections");
+            self.send(error_frame(Some(id), Some(HelloParams::ACTION), &error)).await?;
+            return Err(Ended::WithCode(CloseCode::Again, "too many connections"));
+        };
         self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting(&caller);
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
@@ -379,11 +389,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                         break;
                     }
                 };
-                let Some(frames) = frames::frames(context, *session, first, &events).await else {
-                    break;
-                };
-                for frame in frames {
-                    self.send(frame).await?;
+                match frames::frames(context, *session, first, &events).await {
+                    Ok(frames) => {
+                        for frame in frames {
+                            self.send(frame).await?;
+                        }
+                    }
+                    // The hub says so in a moment.
+                    Err(FindError::NotFound) => {}
+                    // It comes back and goes on where it was.
+                    Err(FindError::Store(_)) => {
+                        let why = "the store does not answer";
+                        return Err(Ended::WithCode(CloseCode::Again, why));
+                    }
                 }
                 *place = EventSeq::new(first.get() + events.len() as u64 - 1);
             }

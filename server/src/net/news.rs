@@ -1,4 +1,5 @@
-//! Tells every link of a user when one of the user's tasks is another one.
+//! Tells every link of a user when one of the user's tasks is another one, or a task or session is
+//! gone.
 //!
 //! Tasks change with every prompt that is accepted, so news are collected for a moment: a task is
 //! read and rendered once for all links, and a link that does not read keeps the newest only.
@@ -8,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use usher_shared::id::TaskId;
-use usher_shared::protocol::turn::{TaskChanged, notification};
+use usher_shared::id::{SessionId, TaskId, UserId};
+use usher_shared::protocol::turn::{SessionDeleted, TaskChanged, TaskDeleted, notification};
 
 use super::links::Links;
 use super::{frames, wire};
@@ -17,6 +18,8 @@ use crate::service::Service;
 
 /// How long news are collected: what changes more often is told once.
 const COLLECT: Duration = Duration::from_millis(50);
+/// After a failed read the next one is tried this much later.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// News that wait for one link; one that does not read for longer is cut off.
 const WAITING_MAX: usize = 1_024;
 
@@ -24,19 +27,63 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tasks that changed and of which nobody was told yet.
+/// What is unknown to everybody from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// A task with its sessions.
+    Task(TaskId),
+    /// A session of a task.
+    Session(TaskId, SessionId),
+}
+
+/// What news are about: of each only the newest waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    Task(TaskId),
+    Session(SessionId),
+}
+
+impl Gone {
+    fn frame(self) -> (About, Arc<str>) {
+        let (about, frame) = match self {
+            Self::Task(task_id) => {
+                let deleted = TaskDeleted { task_id };
+                (About::Task(task_id), frames::notify(notification::TASK_DELETED, deleted))
+            }
+            Self::Session(task_id, session_id) => {
+                let deleted = SessionDeleted { task_id, session_id };
+                (About::Session(session_id), frames::notify(notification::SESSION_DELETED, deleted))
+            }
+        };
+        (about, Arc::from(frame))
+    }
+}
+
+/// What happened and of which nobody was told yet.
 #[derive(Default)]
 pub struct TaskNews {
-    changed: Mutex<BTreeSet<TaskId>>,
+    untold: Mutex<Untold>,
     wake: Notify,
+}
+
+#[derive(Default)]
+struct Untold {
+    changed: BTreeSet<TaskId>,
+    gone: Vec<(UserId, Gone)>,
 }
 
 impl TaskNews {
     /// Notes that a task is another one. Never waits; called by the writer's thread.
     pub fn note(&self, task: TaskId) {
-        if lock(&self.changed).insert(task) {
+        if lock(&self.untold).changed.insert(task) {
             self.wake.notify_one();
         }
+    }
+
+    /// Notes that something of a user is gone. Never waits; called by the writer's thread.
+    pub fn note_gone(&self, owner: UserId, gone: Gone) {
+        lock(&self.untold).gone.push((owner, gone));
+        self.wake.notify_one();
     }
 
     /// Tells the links, for as long as the server runs.
@@ -44,16 +91,28 @@ impl TaskNews {
         loop {
             self.wake.notified().await;
             tokio::time::sleep(COLLECT).await;
-            let changed = std::mem::take(&mut *lock(&self.changed));
+            let Untold { changed, gone } = std::mem::take(&mut *lock(&self.untold));
             for id in changed {
-                // One that is gone, or cannot be read now, is news when it changes again.
-                let Ok(Some(task)) = service.any_task(id).await else { continue };
+                let task = match service.any_task(id).await {
+                    Ok(Some(task)) => task,
+                    Ok(None) => continue,
+                    Err(_) => {
+                        self.note(id);
+                        tokio::time::sleep(READ_AGAIN).await;
+                        continue;
+                    }
+                };
                 let owner = task.owner.id;
                 let frame = Arc::from(frames::notify(
                     notification::TASK_CHANGED,
                     TaskChanged { task: wire::task(task) },
                 ));
-                links.tell(owner, id, &frame);
+                links.tell(owner, About::Task(id), &frame);
+            }
+            // Behind what they were at last.
+            for (owner, gone) in gone {
+                let (about, frame) = gone.frame();
+                links.tell(owner, about, &frame);
             }
         }
     }
@@ -61,7 +120,7 @@ impl TaskNews {
 
 /// The news that wait for one link.
 pub(super) struct Inbox {
-    waiting: Mutex<BTreeMap<TaskId, Arc<str>>>,
+    waiting: Mutex<BTreeMap<About, Arc<str>>>,
     wake: Arc<Notify>,
 }
 
@@ -73,11 +132,11 @@ impl Inbox {
         Self { waiting: Mutex::default(), wake }
     }
 
-    /// Leaves a frame in the place of an older one of the same task.
-    pub(super) fn put(&self, task: TaskId, frame: &Arc<str>) {
+    /// Leaves a frame in the place of an older one about the same.
+    pub(super) fn put(&self, about: About, frame: &Arc<str>) {
         let mut waiting = lock(&self.waiting);
         if waiting.len() <= WAITING_MAX {
-            waiting.insert(task, Arc::clone(frame));
+            waiting.insert(about, Arc::clone(frame));
         }
         drop(waiting);
         self.wake.notify_one();
@@ -102,7 +161,7 @@ mod tests {
     #[test]
     fn a_link_keeps_the_newest_of_each_task_and_is_cut_off_when_there_is_too_much() {
         let inbox = Inbox::new(Arc::new(Notify::new()));
-        let task = |n: usize| TaskId::from_uuid(Uuid::from_u128(n as u128));
+        let task = |n: usize| About::Task(TaskId::from_uuid(Uuid::from_u128(n as u128)));
         let frame = |text: &str| -> Arc<str> { Arc::from(text) };
         for text in ["old", "new"] {
             inbox.put(task(0), &frame(text));

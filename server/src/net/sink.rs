@@ -6,7 +6,7 @@ use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId};
 
 use super::hub::Hub;
-use super::news::TaskNews;
+use super::news::{Gone, TaskNews};
 use crate::dispatch::{Dispatcher, TurnEnds};
 use crate::domain::Event;
 use crate::store::EventSink;
@@ -48,6 +48,10 @@ impl EventSink for Sink {
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::TaskChanged(task) => self.news.note(task),
+            Event::TaskGone(task, owner) => self.news.note_gone(owner, Gone::Task(task)),
+            Event::SessionGone(task, owner) => {
+                self.news.note_gone(owner, Gone::Session(task, session));
+            }
             Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::QueueChanged
             | Event::SessionChanged

@@ -96,7 +96,8 @@ impl Service {
         self.session(caller, id).await.map_err(|error| match error {
             // Deleted in between.
             FindError::NotFound => TransactError::Refused(SessionError::unavailable()),
-            FindError::Store(error) => TransactError::Refused(error.into()),
+            // It is stored; what it is cannot be told.
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 
@@ -188,7 +189,7 @@ impl Service {
             .store
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
-                Ok::<_, FindError>(lifecycle::delete_task(task.key, &sessions, now()))
+                Ok::<_, FindError>(lifecycle::delete_task(&task, &sessions, now()))
             })
             .await?;
         Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_task(reads, task_id)?)))
@@ -338,5 +339,5 @@ fn go_on_deleting_task(
         return Ok(Decision::unchanged(Vec::new()));
     };
     let sessions = reads.sessions_of_task(id)?;
-    Ok(lifecycle::delete_task(task.key, &sessions, now()))
+    Ok(lifecycle::go_on_deleting_task(task.key, &sessions, now()))
 }

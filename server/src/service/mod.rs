@@ -20,6 +20,7 @@ pub use error::{
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
+use search::Searches;
 pub use session::SessionView;
 pub use settings::SettingsView;
 pub use task::{TaskMade, TaskRequest};
@@ -45,6 +46,7 @@ pub struct Service {
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
+    searches: Arc<Searches>,
 }
 
 impl Service {
@@ -56,7 +58,7 @@ impl Service {
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, agents, questions, ends }
+        Self { store, given, agents, questions, ends, searches: Arc::default() }
     }
 
     /// Returns the agents of this server.

@@ -7,7 +7,7 @@ use usher_shared::time::UnixMillis;
 
 use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
-use crate::domain::admission::{self, Admitted, Fresh, Submission};
+use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
 use crate::domain::entry::Entry;
 use crate::domain::queue::{self, Cleared, Reordered};
 use crate::domain::send_now::{self, Scope, SendNow};
@@ -55,7 +55,7 @@ impl Service {
                 }
                 let policy = given.over(&session.saved).policy();
                 let tail = match policy.auto_merge {
-                    Switch::On => reads.tail(session.key)?,
+                    Switch::On => tail(reads, &session)?,
                     Switch::Off => None,
                 };
                 let (submission, max) = (submission.clone(), policy.max_per_session);
@@ -305,6 +305,15 @@ impl Service {
             })
             .await
     }
+}
+
+fn tail(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Tail>, StoreError> {
+    let Some(entry) = reads.tail(session.key)? else { return Ok(None) };
+    let newest = match entry.provenance.admission_ids.last() {
+        Some(id) => reads.receipt_end(session.incarnation_key, id)?,
+        None => None,
+    };
+    Ok(Some(Tail { entry, newest }))
 }
 
 fn visible(

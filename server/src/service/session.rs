@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
+use usher_shared::limits::LISTED_MAX;
 
 use super::{FindError, MakeError, QueueView, Service, TextError};
 use crate::clock::{fresh_uuid, now};
@@ -68,7 +69,7 @@ impl Service {
             .await?;
         self.session(viewer, made).await.map_err(|error| match error {
             FindError::NotFound => TransactError::Refused(MakeError::NotFound),
-            FindError::Store(error) => TransactError::NotStored(error),
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 
@@ -85,7 +86,7 @@ impl Service {
     }
 
     /// Returns the sessions of one task of the caller, newest first, or of all its tasks that are
-    /// not archived, most recently used first.
+    /// not archived, most recently used first; at most [`LISTED_MAX`].
     ///
     /// # Errors
     /// See [`FindError`].
@@ -96,13 +97,13 @@ impl Service {
     ) -> Result<Vec<Session>, FindError> {
         match task_id {
             Some(task_id) => {
-                let (_, mut sessions) = self.task(caller, task_id).await?;
-                sessions.reverse();
+                let (_, sessions) = self.task(caller, task_id).await?;
                 Ok(sessions)
             }
             None => {
-                let all = self.store.read(move |reads| reads.sessions_of_user(caller.id)).await;
-                all.map_err(|error: StoreError| FindError::Store(error))
+                let all =
+                    self.store.read(move |reads| reads.sessions_of_user(caller.id, LISTED_MAX));
+                all.await.map_err(|error: StoreError| FindError::Store(error))
             }
         }
     }
@@ -147,6 +148,27 @@ impl Service {
                     Some(TextFound::NoRoom) => Err(TextError::NoRoom),
                     None => Err(FindError::NotFound.into()),
                 }
+            })
+            .await
+    }
+
+    /// Returns the queue of a session as those are told of it who watch: that of an archived one,
+    /// too, whose open turn they see end.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn watched_queue(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+    ) -> Result<QueueView, FindError> {
+        let given = self.given;
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                let entries = reads.visible_entries(session.key)?;
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }

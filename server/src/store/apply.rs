@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::conn::{Conn, Param, query_one};
 use super::error::StoreError;
 use super::{apply_lifecycle as lifecycle, row, sql, users};
-use crate::domain::admission::Receipt;
+use crate::domain::admission::{Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
@@ -49,7 +49,9 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::ForgetWaiting(session) => {
             conn.execute(sql::ENTRIES_FORGET_WAITING, &[Param::Int(session.0)]).map(drop)
         }
-        Change::InsertReceipt(incarnation, receipt) => insert_receipt(conn, *incarnation, receipt),
+        Change::InsertReceipt(incarnation, receipt, follows) => {
+            insert_receipt(conn, *incarnation, receipt, *follows)
+        }
         Change::InsertTurn(session, turn) => insert_turn(conn, *session, turn),
         Change::SetTurn(turn) => set_turn(conn, turn),
         Change::EndTurn { turn_id, outcome, reason, ended_at } => one(
@@ -250,9 +252,21 @@ fn insert_receipt(
     conn: &mut dyn Conn,
     incarnation: IncarnationKey,
     receipt: &Receipt,
+    follows: Option<Follows>,
 ) -> Result<(), StoreError> {
     let entry = &receipt.entry;
-    let provenance = row::receipt_provenance_text(receipt);
+    // What an earlier receipt says is not said again.
+    let (content, provenance, base_key, base_bytes) = match follows {
+        None => {
+            let provenance = row::receipt_provenance_text(receipt);
+            (&*entry.content, provenance, Param::Null, Param::Null)
+        }
+        Some(Follows { receipt, content_bytes }) => {
+            let rest = entry.content.get(content_bytes..);
+            let rest = rest.ok_or(StoreError::Damaged("a receipt does not go on from another"))?;
+            (rest, None, Param::Int(receipt.0), int(content_bytes as u64))
+        }
+    };
     one(
         conn,
         sql::RECEIPT_INSERT,
@@ -264,7 +278,7 @@ fn insert_receipt(
             Param::Text(receipt.outcome.as_str()),
             int(receipt.queue_revision.get()),
             int(entry.position.get()),
-            Param::Text(&entry.content),
+            Param::Text(content),
             Param::Int(i64::from(receipt.content_truncated)),
             Param::opt_text(entry.model.as_deref()),
             Param::Int(i64::from(entry.plan_mode)),
@@ -274,6 +288,8 @@ fn insert_receipt(
             Param::Text(&entry.queued_by.id),
             Param::Text(&entry.queued_by.name),
             int(entry.revision.get()),
+            base_key,
+            base_bytes,
         ],
     )
 }

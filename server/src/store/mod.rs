@@ -20,6 +20,7 @@ mod node;
 mod postgres;
 mod reads;
 mod reads_lifecycle;
+mod reads_receipts;
 mod reads_search;
 mod recover;
 mod row;

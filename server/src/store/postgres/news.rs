@@ -1,7 +1,7 @@
 //! What a commit tells other servers: who and what, never content. Sent by `pg_notify` in the
 //! same transaction, so that only what was committed is told.
 
-use usher_shared::id::{MessageId, SessionId, TaskId, TurnId};
+use usher_shared::id::{MessageId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 use uuid::Uuid;
 
@@ -48,6 +48,8 @@ fn line(session: SessionId, event: &Event) -> Option<String> {
         Event::QueueChanged => format!("queue {session}"),
         Event::SessionChanged => format!("session {session}"),
         Event::TaskChanged(task) => format!("task {session} {task}"),
+        Event::TaskGone(task, owner) => format!("task_gone {session} {task} {owner}"),
+        Event::SessionGone(task, owner) => format!("session_gone {session} {task} {owner}"),
         Event::MayStart => format!("may_start {session}"),
         // It runs where it was reserved.
         Event::TurnReserved(_) => return None,
@@ -78,10 +80,14 @@ fn read_line(line: &str) -> Option<News> {
     let first = Uuid::try_parse(words.next()?).ok()?;
     let session = SessionId::from_uuid(first);
     let turn = |word: Option<&str>| Uuid::try_parse(word?).ok().map(TurnId::from_uuid);
+    let task = |word: Option<&str>| Uuid::try_parse(word?).ok().map(TaskId::from_uuid);
+    let user = |word: Option<&str>| Uuid::try_parse(word?).ok().map(UserId::from_uuid);
     let event = match word {
         "queue" => Event::QueueChanged,
         "session" => Event::SessionChanged,
-        "task" => Event::TaskChanged(TaskId::from_uuid(Uuid::try_parse(words.next()?).ok()?)),
+        "task" => Event::TaskChanged(task(words.next())?),
+        "task_gone" => Event::TaskGone(task(words.next())?, user(words.next())?),
+        "session_gone" => Event::SessionGone(task(words.next())?, user(words.next())?),
         "may_start" => Event::MayStart,
         "stop" => Event::StopAsked(turn(words.next())?),
         "began" => Event::TurnStarted(turn(words.next())?),
@@ -126,10 +132,14 @@ mod tests {
         let message = MessageId::from_uuid(Uuid::from_u128(3));
         let ended =
             |reason| Event::TurnEnded { turn_id, outcome: TurnOutcome::Failed, reason, text: None };
+        let (task, user) =
+            (TaskId::from_uuid(Uuid::from_u128(4)), UserId::from_uuid(Uuid::from_u128(5)));
         let events = vec![
+            Event::TaskGone(task, user),
+            Event::SessionGone(task, user),
             Event::QueueChanged,
             Event::SessionChanged,
-            Event::TaskChanged(TaskId::from_uuid(Uuid::from_u128(4))),
+            Event::TaskChanged(task),
             Event::MayStart,
             Event::StopAsked(turn_id),
             Event::TurnStarted(turn_id),
