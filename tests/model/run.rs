@@ -97,7 +97,13 @@ impl Links {
         for session in &model.sessions {
             let left = names.fill(&json!({"session_id": session.session_name()}));
             let left = self.watch.request("session.unsubscribe", left).await;
-            left.map_err(|refusal| format!("still watched: {refusal:?}"))?;
+            // One that was deleted is nothing to leave.
+            match left {
+                Err(refusal) if refusal.code != "not_found" => {
+                    return Err(format!("still watched: {refusal:?}"));
+                }
+                Ok(_) | Err(_) => {}
+            }
         }
         self.watch.forget_notifications();
         self.mirrors.clear();
