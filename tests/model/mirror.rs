@@ -40,6 +40,10 @@ impl Mirror {
     /// # Errors
     /// It is not the next one, or does not fit what was told before.
     pub(crate) fn tell(&mut self, action: &str, payload: &Value) -> Result<(), String> {
+        // Told to all links of the owner, outside of the session's own events.
+        if action == "session.deleted" {
+            return Ok(());
+        }
         let mut event = payload.clone();
         let fields = event.as_object_mut().ok_or("a notification without fields")?;
         let last = fields.remove("event_seq").unwrap_or_default();
