@@ -96,8 +96,13 @@ impl Links {
     async fn leave(&mut self, (model, names): &World) -> Result<(), String> {
         for session in &model.sessions {
             let left = names.fill(&json!({"session_id": session.session_name()}));
-            let left = self.watch.request("session.unsubscribe", left).await;
-            left.map_err(|refusal| format!("still watched: {refusal:?}"))?;
+            match self.watch.request("session.unsubscribe", left).await {
+                Ok(_) => {}
+                // It went by itself.
+                Err(refusal)
+                    if session.standing == Standing::Gone && refusal.code == "not_found" => {}
+                Err(refusal) => return Err(format!("still watched: {refusal:?}")),
+            }
         }
         self.watch.forget_notifications();
         self.mirrors.clear();
@@ -192,6 +197,10 @@ impl Links {
     fn listen(&mut self) -> Result<Vec<(Value, Value)>, String> {
         let mut turns = Vec::new();
         for (action, event) in self.watch.take_notifications() {
+            // Of all sessions of the user, watched or not: it is no event of the session.
+            if action == "session.deleted" {
+                continue;
+            }
             let session = event["session_id"].as_str().unwrap_or_default();
             if let Some(mirror) = self.mirrors.get_mut(session) {
                 mirror.tell(&action, &event)?;
