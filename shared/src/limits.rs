@@ -35,7 +35,7 @@ pub const LEASE_TTL_MS: u64 = 60_000;
 pub const STATUS_BYTES_MAX: usize = 4_194_304;
 /// Content of one message in lists, bytes; `transcript.read` gives all of it.
 pub const MESSAGE_CONTENT_BYTES_MAX: usize = 262_144;
-/// Content of a receipt's snapshot, bytes: a receipt lives as long as its session.
+/// Content and admission IDs of a receipt's snapshot, bytes: a receipt lives as long as its session.
 pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
 /// Messages of one transcript page.
 pub const PAGE_MESSAGES_MAX: u32 = 200;

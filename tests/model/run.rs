@@ -96,13 +96,12 @@ impl Links {
     async fn leave(&mut self, (model, names): &World) -> Result<(), String> {
         for session in &model.sessions {
             let left = names.fill(&json!({"session_id": session.session_name()}));
-            let left = self.watch.request("session.unsubscribe", left).await;
-            // One that was deleted is nothing to leave.
-            match left {
-                Err(refusal) if refusal.code != "not_found" => {
-                    return Err(format!("still watched: {refusal:?}"));
-                }
-                Ok(_) | Err(_) => {}
+            match self.watch.request("session.unsubscribe", left).await {
+                Ok(_) => {}
+                // It went by itself.
+                Err(refusal)
+                    if session.standing == Standing::Gone && refusal.code == "not_found" => {}
+                Err(refusal) => return Err(format!("still watched: {refusal:?}")),
             }
         }
         self.watch.forget_notifications();
@@ -198,6 +197,10 @@ impl Links {
     fn listen(&mut self) -> Result<Vec<(Value, Value)>, String> {
         let mut turns = Vec::new();
         for (action, event) in self.watch.take_notifications() {
+            // Of all sessions of the user, watched or not: it is no event of the session.
+            if action == "session.deleted" {
+                continue;
+            }
             let session = event["session_id"].as_str().unwrap_or_default();
             if let Some(mirror) = self.mirrors.get_mut(session) {
                 mirror.tell(&action, &event)?;
