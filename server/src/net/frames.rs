@@ -123,6 +123,7 @@ pub(super) async fn frames(
                 Event::QueueChanged
                 | Event::SessionChanged
                 | Event::TaskChanged(_)
+                | Event::EditLost(_)
                 | Event::MayStart
                 | Event::TurnReserved(_)
                 | Event::StopAsked(_)
@@ -161,7 +162,7 @@ async fn queue_frame(context: &Context, place: Place) -> Option<String> {
     let target = Target { task_id: session.task_id, session_id: session.id, incarnation_id: None };
     let view = context.service.queue(context.caller.clone(), target).await.ok()?;
     let changed = StatusChanged {
-        status: wire::status(view, place.event_seq()),
+        status: wire::status(view, place.event_seq(), &context.viewer()),
         epoch: place.epoch,
         first_event_seq: place.first_event_seq(),
     };

@@ -232,6 +232,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             hub: Arc::clone(&self.server.parts.hub),
             caller,
             wake: Arc::clone(&self.wake),
+            link: registered.id,
+            edits: Arc::default(),
         };
         Ok((context, registered))
     }
@@ -247,6 +249,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let subscribing = lanes.finish().await;
         for session in watched.keys().chain(&subscribing) {
             context.hub.unwatch(*session, &context.wake);
+        }
+        if context.edits.load(Ordering::Relaxed)
+            && let Err(error) = context.service.hold_edits_of(context.link).await
+        {
+            warn!(%error, "edit leases of a link that ended live until they expire");
         }
         self.server.links.unregister(&registered);
         ended

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
-use usher_shared::id::{ClientInstance, TaskId, UserId};
+use usher_shared::id::{ClientInstance, SessionId, TaskId, UserId};
 
-use super::news::Inbox;
+use super::news::{About, Inbox, lost_frame};
+use crate::clock::fresh_uuid;
+use crate::domain::lease::{LinkId, LostLease};
 use crate::domain::users::TokenDigest;
 
 /// Why a link is asked to end.
@@ -21,6 +23,8 @@ pub(super) enum EndReason {
 
 /// The link's side of its registration.
 pub(super) struct Registered {
+    /// The server's name of the connection.
+    pub(super) id: LinkId,
     key: (UserId, ClientInstance),
     /// Says when somebody asks this link to end.
     pub(super) asked: watch::Receiver<Option<EndReason>>,
@@ -31,6 +35,7 @@ pub(super) struct Registered {
 }
 
 struct Other {
+    id: LinkId,
     ask: Arc<watch::Sender<Option<EndReason>>>,
     finished: watch::Receiver<bool>,
     inbox: Arc<Inbox>,
@@ -92,7 +97,9 @@ impl Links {
         let ask = Arc::new(ask);
         let key = (user, instance);
         let inbox = Arc::new(Inbox::new(Arc::clone(wake)));
+        let id = LinkId(fresh_uuid());
         let other = Other {
+            id,
             ask: Arc::clone(&ask),
             finished: other_finished,
             inbox: Arc::clone(&inbox),
@@ -104,7 +111,7 @@ impl Links {
             // An error means that the link is gone without a word: finished, too.
             if old.finished.wait_for(|finished| *finished).await.is_err() {}
         }
-        Registered { key, asked, finished, ask, inbox }
+        Registered { id, key, asked, finished, ask, inbox }
     }
 
     /// Returns the tokens that links came with.
@@ -124,7 +131,14 @@ impl Links {
         let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
         let links = self.lock();
         for (_, link) in links.range(first..).take_while(|((owner, _), _)| *owner == user) {
-            link.inbox.put(task, frame);
+            link.inbox.put(About::Task(task), frame);
+        }
+    }
+
+    /// Tells the link that held a lease, if it is here.
+    pub(super) fn tell_lost(&self, session: SessionId, lost: &LostLease) {
+        if let Some(link) = self.lock().values().find(|link| link.id == lost.link) {
+            link.inbox.put(About::Lease(lost.lease_id), &lost_frame(session, lost));
         }
     }
 

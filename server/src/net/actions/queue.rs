@@ -20,7 +20,7 @@ impl Router {
             let newest = context.hub.newest(target.session_id);
             let found = context.service.queue(context.caller, target).await;
             let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
-            Ok(wire::status(view, newest))
+            Ok(wire::status(view, newest, &context.viewer()))
         })
     }
 
@@ -75,8 +75,8 @@ impl Router {
         let target = wire::target(&params.identity);
         self.work(Some(target.session_id), EntryGetParams::ACTION, move |context| async move {
             let found = context.service.entry(context.caller, target, params.entry_id).await;
-            let entry = found.map_err(|error| Ok(wire::queue_error(error)))?;
-            Ok(wire::queued(&target, entry, false))
+            let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
+            Ok(wire::shown(&target, entry, &leases, &context.viewer()))
         })
     }
 

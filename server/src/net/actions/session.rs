@@ -163,7 +163,7 @@ async fn subscribe(
     let has_more = page.has_more;
     let (queue, messages) = match resumes_after {
         Some(_) => (None, None),
-        None => (Some(wire::status(view.queue, newest)), Some(page.messages)),
+        None => (Some(wire::status(view.queue, newest, &context.viewer())), Some(page.messages)),
     };
     let reply = SubscribeReply {
         session,

@@ -1,5 +1,6 @@
 //! The protocol's words to the domain's and back: the only place that sees both.
 
+mod edit;
 mod error;
 mod queue;
 mod session;
@@ -9,22 +10,35 @@ use serde::de::DeserializeOwned;
 use usher_shared::error::WireError;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::session::Identity;
+use usher_shared::time::UnixMillis;
 
+pub(super) use edit::{edit, edit_lease, edited, shown};
 pub(super) use error::{
-    add_error, find_error, make_error, queue_error, session_error, settings_error, transact_error,
-    turn_error,
+    add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
+    transact_error, turn_error,
 };
 pub(super) use queue::{admitted, queued, send_now, status, submission};
 pub(super) use session::{permission, session, task, task_request, user};
 pub(super) use transcript::{PageEnd, message, page};
 
-use crate::domain::session::Target;
+use crate::domain::lease::LinkId;
+use crate::domain::session::{Caller, Target};
 
 /// What ends a request without a reply: the link must close with 1011.
 pub(super) struct CommitUnknown;
 
 /// A refusal for the client, or nothing to say at all.
 pub(super) type Refused = Result<WireError, CommitUnknown>;
+
+/// Who is shown something.
+pub(super) struct Viewer<'a> {
+    /// The user.
+    pub(super) caller: &'a Caller,
+    /// The connection.
+    pub(super) link: LinkId,
+    /// When.
+    pub(super) now: UnixMillis,
+}
 
 /// Reads the payload of a request.
 ///

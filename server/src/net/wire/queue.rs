@@ -11,7 +11,8 @@ use usher_shared::protocol::queue::{
 use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::SenderKind;
 
-use super::{OVERHEAD_BYTES, bounded, json_bytes};
+use super::edit::shown;
+use super::{OVERHEAD_BYTES, Viewer, bounded, json_bytes};
 use crate::domain::admission::{Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
@@ -41,20 +42,12 @@ pub(in crate::net) fn submission(
         ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
         ("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len)),
     ] {
-        if count > 0 {
-            return Err(WireError::validation(field, "this server takes none").with("limit", 0));
-        }
+        no_list(field, count)?;
     }
     let queued_by = sender(caller);
     let fingerprint = fingerprint(&params, &queued_by)
         .map_err(|error| WireError::validation("attachments", error.to_string()))?;
-    let content = PromptText::parse(params.content).map_err(|error| {
-        let refused = WireError::validation("content", error.to_string());
-        match error {
-            PromptTextError::TooLong { limit } => refused.with("limit", limit),
-            PromptTextError::Nul => refused,
-        }
-    })?;
+    let content = PromptText::parse(params.content).map_err(prompt_error)?;
     let target = Target {
         task_id: params.task_id,
         session_id: params.session_id,
@@ -73,6 +66,22 @@ pub(in crate::net) fn submission(
         },
     };
     Ok((target, submission))
+}
+
+/// Checks a list of which this server takes none.
+pub(super) fn no_list(field: &str, count: usize) -> Result<(), WireError> {
+    match count {
+        0 => Ok(()),
+        _ => Err(WireError::validation(field, "this server takes none").with("limit", 0)),
+    }
+}
+
+pub(super) fn prompt_error(error: PromptTextError) -> WireError {
+    let refused = WireError::validation("content", error.to_string());
+    match error {
+        PromptTextError::TooLong { limit } => refused.with("limit", limit),
+        PromptTextError::Nul => refused,
+    }
 }
 
 /// Checks what shall be sent now.
@@ -137,8 +146,16 @@ pub(in crate::net) fn admitted(target: &Target, admitted: Admitted) -> QueueAddR
     QueueAddReply { entry: queued(target, admitted.entry, admitted.content_truncated), admission }
 }
 
-pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
-    let QueueView { session, entries, policy } = view;
+pub(in crate::net) fn status(
+    view: QueueView,
+    event_seq: EventSeq,
+    viewer: &Viewer<'_>,
+) -> QueueStatus {
+    let QueueView { session, entries, policy, leases } = view;
+    let blocked = match session.queue.auto_run {
+        AutoRun::On => entries.first().and_then(|head| leases.blocks(head.id)),
+        AutoRun::Off(_) => None,
+    };
     let target = Target {
         task_id: session.task_id,
         session_id: session.id,
@@ -152,7 +169,7 @@ pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatu
             if bytes > STATUS_BYTES_MAX {
                 StatusEntry::Stub { id: entry.id, position: entry.position, truncated: true }
             } else {
-                StatusEntry::Whole(Box::new(queued(&target, entry, false)))
+                StatusEntry::Whole(Box::new(shown(&target, entry, &leases, viewer)))
             }
         })
         .collect();
@@ -170,7 +187,7 @@ pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatu
             AutoRun::On => None,
             AutoRun::Off(reason) => Some(reason),
         },
-        blocked: None,
+        blocked,
         merge_enabled: policy.merge.is_on(),
         auto_merge_enabled: policy.auto_merge.is_on(),
     }
