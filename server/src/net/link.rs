@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,7 +12,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
-use tracing::info;
+use tracing::{info, warn};
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;

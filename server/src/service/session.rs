@@ -163,7 +163,8 @@ impl Service {
                 let entries = reads.visible_entries(session.key)?;
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
                 let policy = given.over(&session.saved).policy();
-                Ok(SessionView { queue: QueueView { session, entries, policy }, page })
+                let leases = reads.leases(session.key)?;
+                Ok(SessionView { queue: QueueView { session, entries, policy, leases }, page })
             })
             .await
     }

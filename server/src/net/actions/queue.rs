@@ -18,7 +18,7 @@ impl Router {
         let target = wire::target(&params.identity);
         self.work(Some(target.session_id), QueueGetParams::ACTION, move |context| async move {
             let newest = context.hub.newest(target.session_id);
-            let found = context.service.queue(context.caller, target).await;
+            let found = context.service.queue(context.caller.clone(), target).await;
             let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
             Ok(wire::status(view, newest, &context.viewer()))
         })
@@ -74,7 +74,7 @@ impl Router {
     pub(super) fn entry_get(self, params: EntryGetParams) -> Routed {
         let target = wire::target(&params.identity);
         self.work(Some(target.session_id), EntryGetParams::ACTION, move |context| async move {
-            let found = context.service.entry(context.caller, target, params.entry_id).await;
+            let found = context.service.entry(context.caller.clone(), target, params.entry_id).await;
             let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
             Ok(wire::shown(&target, entry, &leases, &context.viewer()))
         })

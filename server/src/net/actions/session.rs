@@ -149,7 +149,7 @@ async fn subscribe(
             && matches!(context.hub.missed(id, *place, 0), Missed::Events { .. })
     });
     let limit = if resumes_after.is_some() { 1 } else { PAGE_MESSAGES_DEFAULT };
-    let view = match context.service.view(context.caller, id, limit).await {
+    let view = match context.service.view(context.caller.clone(), id, limit).await {
         Ok(view) => view,
         Err(error) => {
             context.hub.unwatch(id, &context.wake);

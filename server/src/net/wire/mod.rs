@@ -17,7 +17,7 @@ pub(super) use error::{
     add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
     transact_error, turn_error,
 };
-pub(super) use queue::{admitted, queued, send_now, status, submission};
+pub(super) use queue::{admitted, send_now, status, submission};
 pub(super) use session::{permission, session, task, task_request, user};
 pub(super) use transcript::{PageEnd, message, page};
 
