@@ -102,5 +102,7 @@ mod tests {
         assert_eq!(&UnixMillis::new(i64::MAX).to_string()[..4], "9999");
         assert_eq!(&UnixMillis::new(i64::MIN).to_string()[..3], "-00");
         assert!(serde_json::from_str::<UnixMillis>("\"25:61\"").is_err());
+        let leap: UnixMillis = serde_json::from_str("\"2016-12-31T23:59:60Z\"").unwrap();
+        assert_eq!(leap.to_string(), "2016-12-31T23:59:59.000Z");
     }
 }

@@ -6,7 +6,7 @@ use usher_tests::chat::{Chat, accepted};
 use usher_tests::client::{Answer, Client};
 use usher_tests::server::Launch;
 use usher_tests::soundness::damage;
-use usher_tests::trace::strace_injecting;
+use usher_tests::trace::{attach_to_thread, strace_injecting};
 
 use crate::load::{CHATS, Counts, Load, Stored, create_chats};
 
@@ -89,6 +89,57 @@ async fn c129_a_log_that_cannot_be_synced_or_written_acknowledges_nothing_that_i
         let counts = with_fault_at(fault, Some(LOG)).await;
         assert!(counts.acknowledged < counts.sent, "{fault} was not met: {counts:?}");
     }
+}
+
+/// After some errors SQLite undoes the whole transaction, also when it only read: nobody of the group
+/// may be told that it was accepted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c129_a_page_that_cannot_be_read_takes_its_whole_group_back() {
+    let launch = Launch::new();
+    let server = launch.start();
+    let chats = create_chats(&server, 40).await;
+    let mut client = Client::connect(&server).await;
+    for chat in &chats {
+        client.set_auto_run(chat, false).await;
+        // More than one page: what follows has to read others.
+        client.admit(chat, "first", &"x".repeat(9_000)).await;
+    }
+    server.terminate();
+
+    let mut refused = 0;
+    for when in (5..25).step_by(2) {
+        let server = launch.start();
+        let fault = format!("pread64:error=ESTALE:when={when}");
+        let mut client = Client::connect(&server).await;
+        let strace = attach_to_thread(&server, "usher-writer", &fault);
+        let id = format!("k{when}");
+        let mut asked = Vec::new();
+        for chat in &chats {
+            let sent = client.send("message.queue.add", chat.prompt(&id, "more")).await;
+            asked.extend(sent.ok().map(|request| (chat, request)));
+        }
+        let mut acknowledged = Vec::new();
+        for (chat, request) in asked {
+            match client.answer(&request).await {
+                Ok(Ok(_)) => acknowledged.push(chat),
+                Ok(Err(_)) | Err(_) => refused += 1,
+            }
+        }
+        server.kill();
+        strace.ended();
+
+        let server = launch.start();
+        let mut client = Client::connect(&server).await;
+        for chat in acknowledged {
+            assert_eq!(accepted(&client.add(chat, &id, "more").await).1, "replayed", "{fault}");
+        }
+        for chat in &chats {
+            client.ok("message.queue.cancel", chat.identity()).await;
+            client.admit(chat, &format!("{id} first"), &"x".repeat(9_000)).await;
+        }
+        server.terminate();
+    }
+    assert!(refused > 0, "the fault was never met");
 }
 
 /// A checkpoint that fails leaves everything in the log, where commits go on.

@@ -1,10 +1,13 @@
 //! Agents of kind `command`, configured in the server's file.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
-use usher_tests::PATIENCE;
 use usher_tests::chat::{Chat, by_role, contents, string};
 use usher_tests::client::Client;
+use usher_tests::scene::Scene;
 use usher_tests::server::{Launch, Server};
+use usher_tests::{in_time, pipe};
 
 const AGENTS: &str = r#"
 [agents.echo]
@@ -98,6 +101,28 @@ async fn c018_an_agent_that_is_silent_for_long_gets_its_prompt_once() {
     assert_eq!(launch.home().read("work/runs"), "ran\n");
 }
 
+/// What it has to say is said long before it is done.
+#[tokio::test]
+async fn c068_a_turn_that_is_slow_to_end_is_followed_by_the_next_when_it_has_ended() {
+    const AGENT: &str = "dispatch_pass = \"1h\"\n[agents.slow_end]\nkind = \"command\"\n\
+        command = \"sh\"\nargs = [\"-c\", \"cat; exec >&- 2>&-; read line <gate\"]\n";
+    let launch = Launch::new().config(AGENT);
+    let work = launch.home().path("work");
+    let mut gate = pipe(&work.join("gate"));
+    let task = json!({"agent": "slow_end", "workspace_dir": work});
+    let mut scene = Scene::with(&launch, task).await;
+    scene.admit_all(&["A", "B"]).await;
+    let chat = scene.chat.clone();
+    scene.client.until_said(&chat, "A").await;
+    for _ in 0..100 {
+        assert_eq!(scene.client.session(&chat).await["state"], "running");
+    }
+    assert_eq!(scene.waiting().await, ["B"]);
+    gate.write_all(b"go\ngo\n").unwrap();
+    scene.settled().await;
+    assert_eq!(contents(&scene.client.transcript(&chat).await), ["A", "A", "B", "B"]);
+}
+
 /// A session whose program has started a child of its own; the pipe ends when both have.
 struct Family {
     server: Server,
@@ -130,16 +155,6 @@ impl Family {
 /// Waits until nobody holds the other end.
 async fn all_gone(mut pipe: std::fs::File) {
     assert_eq!(in_time(move || std::io::copy(&mut pipe, &mut std::io::sink())).await, 0);
-}
-
-/// Runs what blocks on a thread that a failed test can leave behind.
-async fn in_time<T: Send + 'static>(
-    run: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> T {
-    let (send, done) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || drop(send.send(run())));
-    let done = tokio::time::timeout(PATIENCE, done).await;
-    done.expect("it happens in time").unwrap().unwrap()
 }
 
 #[tokio::test]

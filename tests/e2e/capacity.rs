@@ -122,3 +122,35 @@ async fn what_is_about_to_run_counts_and_comes_back_to_a_full_queue() {
     assert_eq!(scene.waiting().await, ["b", "c"]);
     assert_eq!(scene.client.add(&scene.chat, "d", "d").await, Err(full(2, 2)));
 }
+
+#[tokio::test]
+async fn a_cap_that_changes_while_prompts_arrive_admits_no_more_than_the_higher_one() {
+    let server = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION").start();
+    let mut operator = Client::connect(&server).await;
+    for round in 0..20 {
+        operator.ok("settings.set", json!({"max_per_session": 6})).await;
+        let chat = Chat::parked(&mut operator).await;
+        let mut links = JoinSet::new();
+        for link in 0..8 {
+            let (mut client, chat) = (Client::connect(&server).await, chat.clone());
+            links.spawn(async move {
+                let mut admitted = 0;
+                for number in 0..3 {
+                    let text = format!("p{link}-{number}");
+                    match client.add(&chat, &text, &text).await {
+                        Ok(_) => admitted += 1,
+                        Err(refusal) => assert_eq!(refusal.code, "queue_full"),
+                    }
+                }
+                admitted
+            });
+        }
+        for cap in [3, 6, 3, 6, 3, 6] {
+            operator.ok("settings.set", json!({"max_per_session": cap})).await;
+        }
+        let admitted: u64 = links.join_all().await.into_iter().sum();
+        let queue = operator.queue(&chat).await;
+        assert_eq!(queue["count"], json!(admitted), "round {round}");
+        assert!((3..=6).contains(&admitted), "round {round}: {admitted}");
+    }
+}

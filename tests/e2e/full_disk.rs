@@ -157,6 +157,39 @@ async fn c129_what_a_full_disk_does_not_store_is_refused_and_has_not_happened() 
     assert_sound(&disk, &launch);
 }
 
+#[tokio::test]
+async fn a_turn_that_ends_on_a_full_disk_is_over_when_there_is_room_and_the_next_runs() {
+    let (disk, launch) = on_a_small_disk();
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::watched(&mut client).await;
+    client.admit(&chat, "k1", "/demo ask; say so").await;
+    let is_asking = |session: &Value, _: &Value| session["state"] == "awaiting_permission";
+    client.until(&chat, is_asking).await;
+    client.admit(&chat, "k2", "B").await;
+    let big = Chat::parked(&mut client).await;
+    admit_until_full(&mut client, &big).await;
+    disk.fill("rest");
+    let question = client.session(&chat).await["permission"]["request_id"].clone();
+    let answer = chat.with(json!({"request_id": question, "option_id": "once"}));
+    client.ok("permission.respond", answer).await;
+    // It tries to write the end, in vain as a rule: room that was taken before may do.
+    for _ in 0..200 {
+        client.ok("ping", json!({})).await;
+    }
+    disk.free("rest");
+    disk.free("ballast");
+    let queue = client.until_settled(&chat).await;
+    assert_eq!((&queue["count"], &queue["auto_run"]), (&json!(0), &json!(true)));
+    assert_eq!(
+        contents(&client.transcript(&chat).await),
+        ["/demo ask; say so", "You chose: Allow once\nso", "B", "You said: B"]
+    );
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+    server.kill();
+    assert_sound(&disk, &launch);
+}
+
 /// A start that fails, and that says why.
 fn refused(launch: &Launch, what: &str) -> FailedStart {
     let failed = launch.try_start().err().unwrap_or_else(|| panic!("{what}: it serves"));

@@ -1,30 +1,15 @@
-//! What happens to whole sessions and tasks: set, reset, archive, delete.
+//! What happens to whole sessions and tasks: set, reset, archive.
 
-use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
-use usher_tests::actions::with_identity;
-use usher_tests::chat::{Chat, accepted, by_role, contents, string};
+use usher_tests::actions::all_unavailable;
+use usher_tests::chat::{Chat, accepted, by_role, contents};
 use usher_tests::client::{Answer, Client, Refusal};
+use usher_tests::scene::refused;
 use usher_tests::server::Server;
-
-fn unavailable() -> Answer {
-    Err(Refusal::new("queue_session_unavailable", json!({})))
-}
-
-fn not_found() -> Answer {
-    Err(Refusal::new("not_found", json!({})))
-}
-
-/// A subscribed session.
-async fn watched(client: &mut Client) -> Chat {
-    let chat = Chat::create(client).await;
-    client.subscribe(&chat).await;
-    chat
-}
 
 /// A watched session with a turn that runs until it is stopped, and prompts behind it.
 async fn busy(client: &mut Client, waiting: &[&str]) -> Chat {
-    let chat = watched(client).await;
+    let chat = Chat::watched(client).await;
     client.admit(&chat, "busy", "/demo say on it; hang").await;
     client.until_running(&chat).await;
     for text in waiting {
@@ -46,49 +31,11 @@ async fn unarchive(client: &mut Client, chat: &Chat) -> Answer {
     client.request("task.unarchive", json!({"task_id": chat.task_id})).await
 }
 
-/// The tables that hold something of a session.
-const TABLES: [&str; 8] = [
-    "tasks",
-    "sessions",
-    "session_incarnations",
-    "queue_entries",
-    "queue_admission_receipts",
-    "turns",
-    "messages",
-    "message_parts",
-];
-
-/// Returns how many rows the tables have, those that are empty aside.
-fn rows(server: &Server) -> Vec<(&'static str, i64)> {
-    let count = |table: &str| format!("SELECT COUNT(*) FROM {table}");
-    let mut rows: Vec<_> = match server.launch().home().database() {
-        Some(database) => TABLES
-            .map(|table| (table, database.run(&count(table))[0].parse().unwrap()))
-            .into_iter()
-            .collect(),
-        None => {
-            let path = server.launch().data_dir().join("usher.db");
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-            let database = Connection::open_with_flags(path, flags).unwrap();
-            let read = |table| database.query_row(&count(table), [], |row| row.get(0)).unwrap();
-            TABLES.map(|table| (table, read(table))).into_iter().collect()
-        }
-    };
-    rows.retain(|(_, count)| *count > 0);
-    rows
-}
-
-async fn all_unavailable(client: &mut Client, chat: &Chat) {
-    for (action, fields) in with_identity() {
-        assert_eq!(client.request(action, chat.with(fields)).await, unavailable(), "{action}");
-    }
-}
-
 #[tokio::test]
 async fn model_mode_and_title_are_set_one_by_one_and_told() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
+    let chat = Chat::watched(&mut client).await;
     let set = client.ok("session.set", chat.with(json!({"model": "m1", "title": "new"}))).await;
     let shown = |session: &Value| {
         (session["model"].clone(), session["mode"].clone(), session["title"].clone())
@@ -117,7 +64,7 @@ async fn model_mode_and_title_are_set_one_by_one_and_told() {
 async fn a_reset_keeps_queue_and_transcript_and_makes_the_old_life_stale() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let old = watched(&mut client).await;
+    let old = Chat::watched(&mut client).await;
     client.admit(&old, "k0", "hello").await;
     client.until_settled(&old).await;
     client.set_auto_run(&old, false).await;
@@ -171,8 +118,12 @@ async fn c010_an_admission_id_counts_within_one_life_of_one_session() {
     let other = accepted(&client.add(&two, "k1", "B").await);
     assert_eq!((first.1.as_str(), other.1.as_str()), ("admitted", "admitted"));
     let new = reset(&mut client, &one, json!({})).await;
-    assert_eq!(client.add(&one, "k1", "A").await, unavailable());
-    assert_eq!(client.add(&one, "k1", "not A").await, unavailable(), "not even a conflict");
+    assert_eq!(client.add(&one, "k1", "A").await, refused("queue_session_unavailable"));
+    assert_eq!(
+        client.add(&one, "k1", "not A").await,
+        refused("queue_session_unavailable"),
+        "not even a conflict"
+    );
     let fresh = accepted(&client.add(&new, "k1", "A").await);
     assert_eq!(fresh.1, "admitted");
     assert_ne!(fresh.0, first.0);
@@ -185,8 +136,8 @@ async fn a_reset_clears_the_queue_only_if_asked_and_waits_for_nobody() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
     let chat = busy(&mut client, &["A", "B"]).await;
-    let refused = client.request("session.reset", chat.identity()).await;
-    assert_eq!(refused, Err(Refusal::new("session_busy", json!({}))));
+    let busy = client.request("session.reset", chat.identity()).await;
+    assert_eq!(busy, refused("session_busy"));
     client.ok("turn.cancel", chat.identity()).await;
     client.until_settled(&chat).await;
     let new = reset(&mut client, &chat, json!({"keep_queue": false})).await;
@@ -238,10 +189,61 @@ async fn an_archived_task_is_read_only_and_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn unarchive_leaves_a_parked_queue_parked() {
+async fn who_watches_an_archived_session_sees_its_turn_end() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
     let chat = watched(&mut client).await;
+    let mut watcher = Client::connect(&server).await;
+    watcher.subscribe(&chat).await;
+    client.admit(&chat, "k1", "/demo hang").await;
+    client.until_running(&chat).await;
+    client.admit(&chat, "k2", "waits").await;
+    client.ok("task.archive", json!({"task_id": chat.task_id})).await;
+    let ended = watcher.notified("turn.ended", |_| true).await;
+    assert_eq!(ended["outcome"], "cancelled");
+    watcher.notified("session.changed", |session| session["state"] == "idle").await;
+    // The queue rests, and is shown.
+    client.ok("settings.set", json!({"merge_enabled": false})).await;
+    watcher.notified("message.queue.status_changed", |queue| queue["merge_enabled"] == false).await;
+}
+
+#[tokio::test]
+async fn who_watches_is_told_how_the_turn_of_an_archived_task_ends() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = watched(&mut client).await;
+    client.admit(&chat, "k1", "/demo deaf; say never mind; hang").await;
+    client.until_running(&chat).await;
+    let entry = client.admit(&chat, "k2", "B").await;
+    // The turn that this is to replace ends when the task is archived already: B waits again.
+    let now = chat.with(json!({"scope": "entry", "entry_id": entry}));
+    client.ok("message.queue.send_now", now).await;
+    assert_eq!(archive(&mut client, &chat).await, Ok(json!({"task_id": chat.task_id})));
+
+    let mut watcher = Client::connect(&server).await;
+    let snapshot = watcher.subscribe(&chat).await;
+    let queue = &snapshot["queue"];
+    assert_eq!(contents(queue["entries"].as_array().unwrap()), ["B"]);
+    let mut told = (Value::Null, Value::Null);
+    loop {
+        let (action, event) = client.notification().await;
+        match action.as_str() {
+            "turn.ended" => told.0 = event["reason"].clone(),
+            "message.queue.status_changed" => told.1 = event["queue_revision"].clone(),
+            _ => {}
+        }
+        if event["event_seq"] == snapshot["event_seq"] {
+            break;
+        }
+    }
+    assert_eq!(told, (json!("replaced"), queue["queue_revision"].clone()));
+}
+
+#[tokio::test]
+async fn unarchive_leaves_a_parked_queue_parked() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::watched(&mut client).await;
     client.set_auto_run(&chat, false).await;
     client.admit(&chat, "k1", "A").await;
     let before = client.queue(&chat).await;
@@ -249,161 +251,4 @@ async fn unarchive_leaves_a_parked_queue_parked() {
     unarchive(&mut client, &chat).await.unwrap();
     assert_eq!(client.queue(&chat).await["entries"], before["entries"]);
     assert_eq!(client.queue(&chat).await["auto_run_reason"], "user");
-}
-
-#[tokio::test]
-async fn a_deaf_agent_does_not_keep_a_task_from_being_deleted() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
-    client.admit(&chat, "k1", "/demo deaf; say never mind; hang").await;
-    client.until_running(&chat).await;
-    let deleted = client.request("task.delete", json!({"task_id": chat.task_id})).await;
-    assert_eq!(deleted, Ok(json!({"task_id": chat.task_id})));
-    assert_eq!(rows(&server), []);
-}
-
-#[tokio::test]
-async fn what_comes_while_the_server_still_finishes_something_is_turned_away() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
-    client.admit(&chat, "k1", "/demo deaf; say never mind; hang").await;
-    client.until_running(&chat).await;
-    client.send("task.delete", json!({"task_id": chat.task_id})).await.unwrap();
-    while client.request("session.get", chat.identity()).await != not_found() {}
-    server.signal(rustix::process::Signal::TERM);
-    client.notified("server.draining", |_| true).await;
-    let refused = client.add(&chat, "k2", "B").await;
-    let details = json!({"retry_after_ms": 1_000});
-    assert_eq!(refused, Err(Refusal::new("shutting_down", details)));
-}
-
-#[tokio::test]
-async fn a_deleted_session_is_an_unknown_one_and_tells_nobody_anything() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let kept = watched(&mut client).await;
-    let made = client.ok("session.create", json!({"task_id": kept.task_id})).await;
-    let chat = Chat::of_session(&made["session"]);
-    let mut watcher = Client::connect(&server).await;
-    for client in [&mut client, &mut watcher] {
-        client.subscribe(&chat).await;
-    }
-    client.admit(&chat, "k1", "/demo big 100000; hang").await;
-    client.until_running(&chat).await;
-    client.admit(&chat, "k2", "waits").await;
-    client.forget_notifications();
-    let deleted = client.ok("session.delete", chat.identity()).await;
-    assert_eq!(deleted, json!({"session_id": chat.session_id}));
-    all_unavailable(&mut client, &chat).await;
-    for action in ["session.get", "session.subscribe", "transcript.page"] {
-        let request = json!({"session_id": chat.session_id});
-        assert_eq!(client.request(action, request).await, not_found(), "{action}");
-    }
-    let task = client.ok("task.get", json!({"task_id": kept.task_id})).await;
-    assert_eq!(task["sessions"].as_array().unwrap().len(), 1);
-
-    // The link goes on; the first thing it hears is of the other session.
-    watcher.subscribe(&kept).await;
-    watcher.forget_notifications();
-    client.admit(&kept, "k1", "hello").await;
-    let told = loop {
-        let (action, told) = watcher.notification().await;
-        if action != "task.changed" {
-            break told;
-        }
-    };
-    assert_eq!(told["session_id"], json!(kept.session_id));
-    client.until_settled(&kept).await;
-    let gone = client.request("session.delete", kept.identity()).await;
-    assert_eq!(gone, Ok(json!({"session_id": kept.session_id})));
-    assert_eq!(rows(&server), [("tasks", 1)]);
-}
-
-#[tokio::test]
-async fn a_deleted_task_takes_everything_with_it() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = busy(&mut client, &["A"]).await;
-    let made = client.ok("session.create", json!({"task_id": chat.task_id})).await;
-    let idle = Chat::of_session(&made["session"]);
-    client.set_auto_run(&idle, false).await;
-    let entry = client.admit(&idle, "k1", "B").await;
-    client.ok("message.queue.remove", idle.with(json!({"entry_id": entry}))).await;
-    reset(&mut client, &idle, json!({})).await;
-    let task = json!({"task_id": chat.task_id});
-    assert_eq!(client.request("task.delete", task.clone()).await, Ok(task.clone()));
-    for action in ["task.get", "task.archive", "task.unarchive", "task.delete", "session.create"] {
-        assert_eq!(client.request(action, task.clone()).await, not_found(), "{action}");
-    }
-    all_unavailable(&mut client, &chat).await;
-    let listed = client.ok("task.list", json!({"include_archived": true})).await;
-    assert_eq!(listed["tasks"], json!([]));
-    assert_eq!(rows(&server), []);
-}
-
-#[tokio::test]
-async fn c135_receipts_go_with_their_session() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = Chat::create(&mut client).await;
-    client.set_auto_run(&chat, false).await;
-    for number in 0..100 {
-        client.admit(&chat, &format!("k{number}"), &"x".repeat(100)).await;
-    }
-    assert!(rows(&server).contains(&("queue_admission_receipts", 100)));
-    client.ok("session.delete", chat.identity()).await;
-    assert_eq!(rows(&server), [("tasks", 1)]);
-}
-
-#[tokio::test]
-async fn c080_a_delete_that_races_with_the_end_of_a_turn_starts_nothing() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let task = client.ok("task.create", json!({"title": "races"})).await;
-    let task_id = string(&task["task"]["id"]);
-    client.ok("session.delete", Chat::of_session(&task["session"]).identity()).await;
-    for round in 0..200 {
-        let made = client.ok("session.create", json!({"task_id": task_id})).await;
-        let chat = Chat::of_session(&made["session"]);
-        client.subscribe(&chat).await;
-        client.forget_notifications();
-        client.admit(&chat, "A", "/demo say A").await;
-        client.admit(&chat, "B", "/demo say B").await;
-        match round % 4 {
-            0 => {}
-            1 => drop(client.notified("turn.started", |_| true).await),
-            2 => drop(client.notified("transcript.message", |_| true).await),
-            _ => drop(client.notified("turn.ended", |_| true).await),
-        }
-        client.ok("session.delete", chat.identity()).await;
-        assert_eq!(client.request("turn.cancel", chat.identity()).await, unavailable());
-    }
-    assert_eq!(rows(&server), [("tasks", 1)]);
-}
-
-#[tokio::test]
-async fn what_was_to_be_deleted_when_the_server_died_is_deleted_at_the_next_start() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
-    client.admit(&chat, "k1", "/demo deaf; say no; hang").await;
-    client.until_running(&chat).await;
-    let asked = json!({"task_id": chat.task_id});
-    let id = client.send("task.delete", asked.clone()).await.unwrap();
-    // Decided from the moment it cannot be found.
-    let mut other = Client::connect(&server).await;
-    while other.request("task.get", asked.clone()).await != not_found() {}
-    let server = server.kill().start();
-    assert!(client.answer(&id).await.is_err(), "the agent was deaf");
-    // Where several servers share a database, the next one waits until it is sure that the last one
-    // is gone; alone it starts with nothing left.
-    if server.launch().home().database().is_none() {
-        assert_eq!(rows(&server), []);
-    }
-    let mut client = Client::connect(&server).await;
-    while !rows(&server).is_empty() {
-        client.ok("ping", json!({})).await;
-    }
 }

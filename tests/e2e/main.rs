@@ -5,13 +5,16 @@
 mod admission;
 mod agents;
 mod auto_run;
+mod auto_run_switch;
 mod backup;
 mod capacity;
 mod cli;
+mod deletion;
 mod events;
 mod folding;
 mod frames;
 mod full_disk;
+mod half_way;
 mod hello;
 mod identity;
 mod large;

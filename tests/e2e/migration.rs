@@ -1,11 +1,14 @@
-//! A database of the first version, opened by this one.
+//! A database of the first version, opened by this one: one that was written by hand, and one that
+//! a server of today filled and that was taken back to the first schema.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::json;
-use usher_tests::chat::{Chat, contents};
+use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::Client;
+use usher_tests::scene::Scene;
 use usher_tests::server::{Launch, Server};
 use usher_tests::trace::strace_injecting;
 use uuid::Uuid;
@@ -36,6 +39,10 @@ INSERT INTO messages VALUES
  (2, $id(32), 1, 1, 2, $id(21), 'agent', 'You said: done', 14, 'complete', NULL, 1);
 ";
 
+fn first_schema() -> String {
+    FIRST_SCHEMA.replace("@KEY", "INTEGER PRIMARY KEY").replace("@BYTES", "BLOB")
+}
+
 fn uuid(number: u128) -> Uuid {
     Uuid::from_u128(0x0193_0000_0000_7000_8000_0000_0000_0000 + number)
 }
@@ -46,7 +53,7 @@ fn of_the_first_version() -> (Launch, Chat) {
     std::fs::create_dir_all(launch.data_dir()).unwrap();
     let conn = Connection::open(launch.data_dir().join("usher.db")).unwrap();
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
-    let schema = FIRST_SCHEMA.replace("@KEY", "INTEGER PRIMARY KEY").replace("@BYTES", "BLOB");
+    let schema = first_schema();
     let mut rows = ROWS.to_owned();
     for number in 1..40 {
         let id = format!("x'{}'", uuid(number).simple());
@@ -114,4 +121,81 @@ fn schema(database: &Path) -> String {
     let conn = Connection::open(database).unwrap();
     let statement = "SELECT value FROM meta WHERE name = 'schema'";
     conn.query_row(statement, [], |row| row.get(0)).unwrap()
+}
+
+/// The steps from the newest schema back to the first one that was released.
+const BACK_TO_THE_FIRST: &str = "
+    DROP INDEX tasks_deleted; DROP INDEX sessions_deleted; DROP INDEX queue_entries_by_turn;
+    DROP INDEX session_incarnations_by_session; DROP INDEX turns_by_session;
+    ALTER TABLE users DROP COLUMN removed_at; ALTER TABLE users DROP COLUMN max_per_session;
+    ALTER TABLE users DROP COLUMN merge_enabled; ALTER TABLE users DROP COLUMN auto_merge_enabled;
+    ALTER TABLE tasks DROP COLUMN deleted_at;
+    ALTER TABLE sessions DROP COLUMN deleted_at; ALTER TABLE sessions DROP COLUMN operation;
+    ALTER TABLE queue_entries DROP COLUMN sender_task;
+    ALTER TABLE turns ADD COLUMN entry_id BLOB;
+    ALTER TABLE turns DROP COLUMN replaced_by; ALTER TABLE turns DROP COLUMN node_id;
+    DROP TABLE user_tokens; DROP TABLE nodes;
+    UPDATE meta SET value = '1' WHERE name = 'schema';";
+
+/// Returns every column of every table, and every index.
+fn columns(database: &Connection) -> BTreeSet<String> {
+    let mut names = database
+        .prepare(
+            "SELECT m.type || ' ' || m.name || ' ' || coalesce(c.name, '')
+             FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table'
+             WHERE m.name NOT LIKE 'sqlite_%' AND m.name <> 'meta'",
+        )
+        .unwrap();
+    names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn c132_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds() {
+    let mut scene = Scene::new().await;
+    scene.admit("ran").await;
+    scene.settled().await;
+    scene.running("/demo say half; hang").await;
+    let ids = scene.admit_all(&["B", "C", "removed"]).await;
+    scene.act("message.queue.remove", json!({"entry_id": ids[2]})).await;
+    let chat = scene.chat.clone();
+    let waiting = scene.client.entries(&chat).await;
+    let token = scene.server.launch().token();
+    let launch = scene.server.kill();
+
+    launch.change(BACK_TO_THE_FIRST);
+    let as_released = Connection::open_in_memory().unwrap();
+    as_released.execute_batch(&first_schema()).unwrap();
+    assert_eq!(
+        columns(&Connection::open(launch.data_dir().join("usher.db")).unwrap()),
+        columns(&as_released),
+        "the steps back are complete"
+    );
+
+    // Settings that it did not know are as documented; those that it did are as they were.
+    let mut launch = launch.folding().without_env("USHER_QUEUE_MAX_PER_SESSION");
+    for start in 0..2 {
+        let server = launch.start();
+        let mut client = Client::connect(&server).await;
+        let queue = client.queue(&chat).await;
+        assert_eq!(queue["entries"], json!(waiting), "start {start}");
+        for (field, value) in [
+            ("max", json!(10)),
+            ("merge_enabled", json!(true)),
+            ("auto_merge_enabled", json!(true)),
+            ("auto_run", json!(false)),
+            ("auto_run_reason", json!("interrupted")),
+        ] {
+            assert_eq!(queue[field], value, "{field}, start {start}");
+        }
+        for text in ["ran", "B", "C", "removed"] {
+            assert_eq!(accepted(&client.add(&chat, text, text).await).1, "replayed", "{text}");
+        }
+        let mut tcp = Client::dial_tcp(&server, &[]).await.unwrap();
+        tcp.hello(json!({"token": token})).await.unwrap();
+        assert_eq!(contents(&tcp.entries(&chat).await), ["B", "C"]);
+        launch = server.kill();
+    }
+    let mut scene = Scene::again(&launch, chat).await;
+    scene.run_all().await;
+    assert_eq!(scene.prompts().await, ["ran", "/demo say half; hang", "B", "C"]);
 }

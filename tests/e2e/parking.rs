@@ -1,9 +1,10 @@
 //! What parks the queue: a cancel, a failure, a crash; what is shown of it, and how it goes on.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{by_role, contents};
+use usher_tests::chat::{Chat, by_role, contents};
 use usher_tests::client::Client;
-use usher_tests::scene::Scene;
+use usher_tests::scene::{Scene, passes};
+use usher_tests::server::Launch;
 
 #[tokio::test]
 async fn c065_a_cancel_keeps_the_answer_so_far_and_parks_what_waits() {
@@ -160,4 +161,49 @@ async fn c067_a_parked_head_runs_before_what_comes_later() {
     scene.client.set_auto_run(&scene.chat, true).await;
     scene.settled().await;
     assert_eq!(scene.prompts().await, ["/demo hang", "B", "D"]);
+}
+
+#[tokio::test]
+async fn c074_a_turn_of_two_hours_is_left_alone_and_a_restart_starts_nothing_beside_it() {
+    const AGENT: &str = r#"
+dispatch_pass = "10ms"
+[agents.mine]
+kind = "command"
+command = "sh"
+args = ["-c", "prompt=$(cat); echo $prompt >>runs; echo half; if [ $prompt = A ]; then sleep 1000; fi"]
+"#;
+    let launch = Launch::new().config(AGENT);
+    let work = json!({"agent": "mine", "workspace_dir": launch.home().path("work")});
+    let mut scene = Scene::with(&launch, work).await;
+    let chat = scene.chat.clone();
+    scene.running("A").await;
+    scene.client.until_said(&chat, "half\n").await;
+    scene.admit("B").await;
+    let turn = scene.client.session(&chat).await["turn"]["id"].clone();
+    launch.change(
+        "UPDATE turns SET started_at = started_at - 7200000;
+         UPDATE queue_entries SET queued_at = queued_at - 7200000;
+         UPDATE messages SET created_at = created_at - 7200000;",
+    );
+    let bystander = Chat::create_with(&mut scene.client, json!({"agent": "demo"})).await;
+    passes(&scene, &bystander, "first").await;
+    let session = scene.client.session(&chat).await;
+    assert_eq!((&session["state"], &session["turn"]["id"]), (&json!("running"), &turn));
+    assert_eq!(
+        (scene.prompts().await, scene.waiting().await),
+        (vec!["A".to_owned()], vec!["B".to_owned()])
+    );
+    assert_eq!(launch.home().read("work/runs"), "A\n");
+
+    // The agent outlives its server.
+    let mut scene = scene.restarted().await;
+    passes(&scene, &bystander, "second").await;
+    assert_eq!(scene.auto_run().await, (json!(false), json!("interrupted")));
+    assert_eq!(
+        (scene.prompts().await, scene.waiting().await),
+        (vec!["A".to_owned()], vec!["B".to_owned()])
+    );
+    assert_eq!(launch.home().read("work/runs"), "A\n");
+    scene.run_all().await;
+    assert_eq!(launch.home().read("work/runs"), "A\nB\n");
 }

@@ -10,9 +10,14 @@ use usher_tests::random::Random;
 use usher_tests::scene::Scene;
 use usher_tests::server::Server;
 
-/// Returns the text of every prompt that ran, in order.
+/// Returns the text of every prompt that ran, in order. Fails if a turn began before the last one
+/// had said everything.
 async fn ran(client: &mut Client, chat: &Chat) -> Vec<String> {
-    let prompts = by_role(&client.transcript(chat).await, "user");
+    let transcript = client.transcript(chat).await;
+    let prompts = by_role(&transcript, "user");
+    let mut turns: Vec<&Value> = transcript.iter().map(|message| &message["turn_id"]).collect();
+    turns.dedup();
+    assert_eq!(turns.len(), prompts.len(), "two turns at once");
     prompts.iter().map(|prompt| string(&prompt["content"])).collect()
 }
 

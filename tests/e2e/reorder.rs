@@ -179,6 +179,11 @@ async fn c034_prompts_of_one_moment_run_in_the_order_that_is_shown_after_a_resta
     for request in requests {
         ids.push(accepted(&scene.client.answer(&request).await.unwrap()).0);
     }
+    // To the very millisecond.
+    let (_, launch) = scene.server.terminate();
+    launch.change("UPDATE queue_entries SET queued_at = 1800000000000");
+    let mut scene = Scene::again(&launch, scene.chat).await;
+    assert_eq!(scene.waiting().await, ["a", "b", "c", "d", "e"]);
     ids.reverse();
     let backwards: Vec<&String> = ids.iter().collect();
     reorder(&mut scene, &backwards).await.unwrap();

@@ -1,7 +1,7 @@
 //! The same admission ID again, whatever happened to its reply, its entry or the server.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{Chat, accepted, contents};
+use usher_tests::chat::{Chat, accepted, by_role, contents, string};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::server::Server;
 
@@ -62,8 +62,9 @@ async fn c003_a_reply_that_was_lost_with_the_server_is_given_after_the_restart()
 async fn c001_a_late_first_reply_and_its_retry_are_the_same_admission() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let chat = Chat::create(&mut client).await;
-    client.set_auto_run(&chat, false).await;
+    let chat = Chat::watched(&mut client).await;
+    client.admit(&chat, "k0", "/demo hang").await;
+    client.until_running(&chat).await;
     let first = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
     let retry = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
     let retry = client.answer(&retry).await.unwrap();
@@ -71,6 +72,12 @@ async fn c001_a_late_first_reply_and_its_retry_are_the_same_admission() {
     assert_eq!(accepted(&first).1, "admitted");
     same_but_outcome(&first.unwrap(), &retry.unwrap());
     assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+    client.ok("turn.cancel", chat.identity()).await;
+    client.until_settled(&chat).await;
+    client.set_auto_run(&chat, true).await;
+    client.until_settled(&chat).await;
+    let prompts = by_role(&client.transcript(&chat).await, "user");
+    assert_eq!(contents(&prompts), ["/demo hang", "A"]);
 }
 
 #[tokio::test]
@@ -185,11 +192,12 @@ async fn c010_the_same_id_in_another_session_is_another_admission() {
 }
 
 #[tokio::test]
-async fn c009_an_id_is_remembered_behind_thousands_of_others() {
+async fn c009_an_id_of_long_ago_is_remembered_behind_thousands_of_others() {
     const OTHERS: usize = 20_000;
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let chat = Chat::parked(&mut client).await;
+    let chat = Chat::create(&mut client).await;
+    client.set_auto_run(&chat, false).await;
     let first = client.admit(&chat, "k1", "A").await;
     for batch in 0..OTHERS / 50 {
         let mut requests = Vec::new();
@@ -202,6 +210,22 @@ async fn c009_an_id_is_remembered_behind_thousands_of_others() {
         }
         client.ok("message.queue.cancel", chat.identity()).await;
     }
-    let replay = accepted(&client.add(&chat, "k1", "A").await);
-    assert_eq!(replay, (first, "replayed".to_owned()));
+    assert_eq!(accepted(&client.add(&chat, "k1", "A").await), replayed(&first));
+
+    // 400 days later; the machine's clock is not ours, so that what is stored goes back.
+    let (_, launch) = server.terminate();
+    launch.change(
+        "UPDATE queue_admission_receipts SET accepted_at = accepted_at - 34560000000;
+         UPDATE queue_entries SET queued_at = queued_at - 34560000000;
+         UPDATE sessions SET created_at = created_at - 34560000000;",
+    );
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let long_ago = client.add(&chat, "k1", "A").await.unwrap()["queued_at"].clone();
+    let later = client.add(&chat, "k2", "B").await.unwrap()["queued_at"].clone();
+    assert!(string(&long_ago)[..4] < string(&later)[..4], "{long_ago}");
+    for _ in 0..10 {
+        assert_eq!(accepted(&client.add(&chat, "k1", "A").await), replayed(&first));
+    }
+    assert_eq!(contents(&client.entries(&chat).await), ["B"]);
 }

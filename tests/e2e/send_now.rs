@@ -50,6 +50,34 @@ async fn c059_the_chosen_entry_replaces_what_runs_and_the_others_keep_their_orde
 }
 
 #[tokio::test]
+async fn c059_what_replaces_a_turn_is_followed_by_the_rest_unless_auto_run_is_off_and_stays_off() {
+    for (auto_run, resume, goes_on) in [
+        (true, json!(null), true),
+        (true, json!(false), true),
+        (false, json!(null), true),
+        (false, json!(true), true),
+        (false, json!(false), false),
+    ] {
+        let mut scene = Scene::new().await;
+        scene.running("/demo hang").await;
+        let ids = scene.admit_all(&["B", "C"]).await;
+        scene.client.set_auto_run(&scene.chat, auto_run).await;
+        let ask = json!({"scope": "entry", "entry_id": ids[1], "resume": resume});
+        assert_eq!(send(&mut scene, ask).await, sent(&scene, 1));
+        scene.settled().await;
+        let (prompts, waiting) = (scene.prompts().await, scene.waiting().await);
+        if goes_on {
+            assert_eq!(prompts, ["/demo hang", "C", "B"], "{auto_run} {resume}");
+            assert_eq!(scene.auto_run().await, (json!(true), Value::Null));
+        } else {
+            assert_eq!(prompts, ["/demo hang", "C"]);
+            assert_eq!(waiting, ["B"]);
+            assert_eq!(scene.auto_run().await, (json!(false), json!("user")));
+        }
+    }
+}
+
+#[tokio::test]
 async fn resume_decides_what_becomes_of_a_parked_queue() {
     for (resume, stays_off) in [(json!(null), false), (json!(true), false), (json!(false), true)] {
         let mut scene = Scene::new().await;

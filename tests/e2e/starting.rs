@@ -4,27 +4,27 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use usher_tests::chat::{accepted, by_role, contents, string};
+use usher_tests::client::Refusal;
+use usher_tests::pipe;
 use usher_tests::scene::{Scene, refused};
 use usher_tests::server::Launch;
 
-/// Answers with how much it was sent. A run that finds the file `block` first waits at the pipe
-/// `gate`, with its prompt unread.
+/// Answers with how much it was sent. A run that finds the file `block` first does what is in there,
+/// with its prompt unread.
 const AGENT: &str = r#"
 dispatch_pass = "10ms"
 [agents.gated]
 kind = "command"
 command = "sh"
-args = ["-c", "echo ran >>runs; if [ -e block ]; then rm block; read line <gate; fi; wc -c"]
+args = ["-c", "echo ran >>runs; if [ -e block ]; then mv block now; . ./now; fi; wc -c"]
 "#;
 
 struct Gated {
     scene: Scene,
     work: PathBuf,
-    /// Both ends, so that neither side waits for the other to open it.
     gate: File,
 }
 
@@ -34,14 +34,18 @@ fn long(text: &str) -> String {
 }
 
 impl Gated {
-    /// A session whose prompt `A` is on its way to an agent that does not read it.
+    /// A session whose prompt `A` is on its way to an agent that does not read it before the gate
+    /// is open.
     async fn new() -> Self {
+        Self::with("read line <gate").await
+    }
+
+    /// The same with an agent that does this first.
+    async fn with(block: &str) -> Self {
         let launch = Launch::new().config(AGENT);
         let work = launch.home().path("work");
-        let made = Command::new("mkfifo").arg(work.join("gate")).status().unwrap();
-        assert!(made.success());
-        let gate = File::options().read(true).write(true).open(work.join("gate")).unwrap();
-        fs::write(work.join("block"), "").unwrap();
+        let gate = pipe(&work.join("gate"));
+        fs::write(work.join("block"), block).unwrap();
         let task = json!({"agent": "gated", "workspace_dir": work});
         let mut scene = Scene::with(&launch, task).await;
         scene.client.admit(&scene.chat, "A", &long("A")).await;
@@ -102,6 +106,40 @@ async fn c018_a_prompt_on_its_way_is_reserved_until_the_agent_takes_it_and_is_se
     let answers = by_role(&gated.scene.client.transcript(&gated.scene.chat).await, "agent");
     assert_eq!(contents(&answers), ["200002\n", "1\n"]);
     assert_eq!(gated.runs(), 2);
+}
+
+/// Longer than any limit that somebody could think of for a hand-over.
+#[tokio::test]
+async fn c018_an_agent_that_takes_its_prompt_after_35_seconds_gets_it_once() {
+    let mut gated = Gated::with("sleep 35").await;
+    gated.scene.admit("B").await;
+    gated.scene.settled().await;
+    assert_eq!(gated.prompts().await, [prompt("A", "complete"), prompt("B", "complete")]);
+    let transcript = gated.scene.client.transcript(&gated.scene.chat).await;
+    assert_eq!(contents(&by_role(&transcript, "agent")), ["200002\n", "1\n"]);
+    assert_eq!(gated.runs(), 2);
+}
+
+#[tokio::test]
+async fn c037_what_is_on_its_way_to_the_agent_is_in_no_order_and_runs_first() {
+    let mut gated = Gated::new().await;
+    let scene = &mut gated.scene;
+    let ids = scene.admit_all(&["B", "C"]).await;
+    let a = accepted(&scene.client.add(&scene.chat, "A", &long("A")).await).0;
+    let revision = scene.client.queue(&scene.chat).await["queue_revision"].clone();
+    let changed = Refusal::new("queue_changed", json!({"queue_revision": revision}));
+    for order in [vec![&ids[1], &ids[0], &a], vec![&a, &ids[1], &ids[0]]] {
+        let answer = scene.ask("message.queue.reorder", json!({"ordered_ids": order})).await;
+        assert_eq!(answer, Err(changed.clone()));
+    }
+    assert_eq!(scene.waiting().await, ["B", "C"]);
+    scene.act("message.queue.reorder", json!({"ordered_ids": [ids[1], ids[0]]})).await;
+    assert_eq!(scene.waiting().await, ["C", "B"]);
+    assert_eq!(scene.client.session(&scene.chat).await["state"], "starting");
+    gated.open();
+    gated.scene.settled().await;
+    let expected = ["A", "C", "B"].map(|text| prompt(text, "complete"));
+    assert_eq!(gated.prompts().await, expected);
 }
 
 #[tokio::test]

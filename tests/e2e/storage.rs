@@ -6,8 +6,9 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::json;
 use usher_tests::chat::{Chat, accepted, contents};
-use usher_tests::client::Client;
+use usher_tests::client::{Client, Refusal};
 use usher_tests::server::{Launch, Server};
+use usher_tests::trace::strace_injecting;
 
 /// Returns the path of the one database file.
 fn database(launch: &Launch) -> std::path::PathBuf {
@@ -64,6 +65,31 @@ async fn c127_another_writer_delays_an_admission_and_never_fails_it() {
     lock.rollback().unwrap();
     assert_eq!(accepted(&client.answer(&waiting).await.unwrap()).1, "admitted");
     assert_eq!(contents(&client.entries(&chat).await), ["A", "B"]);
+}
+
+#[tokio::test]
+async fn c006_another_text_while_the_first_waits_to_be_stored_is_a_conflict() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    let mut database = Connection::open(database(server.launch())).unwrap();
+    database.busy_timeout(Duration::from_secs(30)).unwrap();
+    let lock = database.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let a = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
+    for _ in 0..200 {
+        client.ok("ping", json!({})).await;
+    }
+    let b = other.send("message.queue.add", chat.prompt("k1", "B")).await.unwrap();
+    for _ in 0..200 {
+        other.ok("ping", json!({})).await;
+    }
+    lock.rollback().unwrap();
+    let conflict = Err(Refusal::new("queue_id_conflict", json!({})));
+    assert_eq!(accepted(&client.answer(&a).await.unwrap()).1, "admitted");
+    assert_eq!(other.answer(&b).await.unwrap(), conflict);
+    assert_eq!(other.add(&chat, "k1", "B").await, conflict);
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
 }
 
 /// A backup and a check are such readers.
@@ -138,6 +164,30 @@ async fn c133_a_database_that_cannot_be_used_stops_the_start_and_is_left_alone()
     }
     fs::write(&path, &good).unwrap();
     launch.start();
+}
+
+#[tokio::test]
+async fn c133_a_file_that_cannot_be_opened_or_read_stops_the_start_and_is_left_alone() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    client.admit(&chat, "k1", "A").await;
+    let (_, launch) = server.terminate();
+    let path = database(&launch);
+    let before = fs::read(&path).unwrap();
+    for fault in ["openat:error=EACCES", "pread64:error=EIO"] {
+        let calls = launch.home().path("calls");
+        let failing = launch.clone().under(strace_injecting(fault, Some(&path), calls));
+        let failed = failing.try_start().err().unwrap_or_else(|| panic!("{fault}: it started"));
+        assert!(!failed.status.success(), "{fault}");
+        assert!(!failed.log.contains("panicked"), "{fault}: {}", failed.log);
+        let said = failed.log.lines().last().unwrap();
+        assert!(said.contains("data/server: "), "{fault}: {said}");
+        assert!(fs::read(&path).unwrap() == before, "{fault}: it was changed");
+    }
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
 }
 
 #[tokio::test]

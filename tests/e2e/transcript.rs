@@ -13,45 +13,60 @@ async fn page(client: &mut Client, chat: &Chat, bounds: Value) -> (Vec<Value>, b
     (page["messages"].as_array().unwrap().clone(), page["has_more"].as_bool().unwrap())
 }
 
-#[tokio::test]
-async fn c106_pages_up_and_down_give_every_message_once_in_one_order_also_after_a_restart() {
-    let server = Server::start();
-    let mut client = Client::connect(&server).await;
-    let chat = Chat::create(&mut client).await;
-    client.subscribe(&chat).await;
-    for number in 0..10 {
-        client.admit(&chat, &format!("k{number}"), &format!("p{number}")).await;
-    }
-    client.until_settled(&chat).await;
-    let all = client.transcript(&chat).await;
-    let expected: Vec<String> =
-        (0..10).flat_map(|n| [format!("p{n}"), format!("You said: p{n}")]).collect();
-    assert_eq!(contents(&all), expected);
-
-    let server = server.kill().start();
-    let mut client = Client::connect(&server).await;
-    let mut down = Vec::new();
+/// Reads everything in pages of seven, from the oldest on.
+async fn down(client: &mut Client, chat: &Chat) -> Vec<Value> {
+    let mut read = Vec::new();
     loop {
-        let after = down.last().map_or(json!(0), |last: &Value| last["seq"].clone());
+        let after = read.last().map_or(json!(0), |last: &Value| last["seq"].clone());
         let (messages, has_more) =
-            page(&mut client, &chat, json!({"after_seq": after, "limit": 7})).await;
-        down.extend(messages);
+            page(client, chat, json!({"after_seq": after, "limit": 7})).await;
+        read.extend(messages);
         if !has_more {
-            break;
+            return read;
         }
     }
-    assert_eq!(down, all);
+}
 
-    let (mut up, mut has_more) = page(&mut client, &chat, json!({"limit": 7})).await;
+/// The same from the newest back.
+async fn up(client: &mut Client, chat: &Chat) -> Vec<Value> {
+    let (mut read, mut has_more) = page(client, chat, json!({"limit": 7})).await;
     while has_more {
-        let before = up[0]["seq"].clone();
+        let before = read[0]["seq"].clone();
         let (mut messages, more) =
-            page(&mut client, &chat, json!({"before_seq": before, "limit": 7})).await;
-        messages.append(&mut up);
-        up = messages;
+            page(client, chat, json!({"before_seq": before, "limit": 7})).await;
+        messages.append(&mut read);
+        read = messages;
         has_more = more;
     }
-    assert_eq!(up, all);
+    read
+}
+
+#[tokio::test]
+async fn c106_c109_pages_give_every_message_once_in_its_order_whatever_its_time() {
+    let mut scene = Scene::new().await;
+    let chat = scene.chat.clone();
+    let texts: Vec<String> = (0..10).map(|number| format!("p{number}")).collect();
+    scene.admit_all(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    scene.settled().await;
+    let expected: Vec<String> =
+        texts.iter().flat_map(|text| [text.clone(), format!("You said: {text}")]).collect();
+    for times in [
+        "created_at",
+        // One moment, an hour that comes twice, and a clock that runs backwards.
+        "1800000000000",
+        "1792886400000 + 1800000 * (seq % 4)",
+        "1800000000000 - 86400000 * seq",
+    ] {
+        let (_, launch) = scene.server.terminate();
+        launch.change(&format!("UPDATE messages SET created_at = {times}"));
+        scene = Scene::again(&launch, chat.clone()).await;
+        for _ in 0..2 {
+            let read = down(&mut scene.client, &chat).await;
+            assert_eq!(contents(&read), expected, "{times}");
+            assert_eq!(up(&mut scene.client, &chat).await, read, "{times}");
+            scene = scene.restarted().await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -169,3 +169,33 @@ async fn transfers_in_opposite_directions_at_once_lose_and_double_nothing() {
         assert_eq!(texts, ["A", "B", "C", "X", "Y"]);
     }
 }
+
+#[tokio::test]
+async fn what_is_admitted_while_its_session_is_emptied_is_in_one_of_the_two() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let there = parked(&mut client, &[]).await;
+    for round in 0..50 {
+        let from = parked(&mut client, &["A"]).await;
+        let mut requests = Vec::new();
+        for text in ["B", "C", "D"] {
+            let prompt = from.prompt(text, text);
+            requests.push(client.send("message.queue.add", prompt).await.unwrap());
+        }
+        let moved = transfer(&mut other, &from, &there).await.unwrap()["moved"].clone();
+        let mut ids = Vec::new();
+        for request in requests {
+            ids.push(accepted(&client.answer(&request).await.unwrap()).0);
+        }
+        let (left, joined) = (client.entries(&from).await, client.entries(&there).await);
+        assert_eq!(json!(joined.len()), moved, "round {round}");
+        let all = [joined, left].concat();
+        assert_eq!(contents(&all), ["A", "B", "C", "D"], "round {round}");
+        for (text, id) in ["B", "C", "D"].into_iter().zip(ids) {
+            let replay = accepted(&client.add(&from, text, text).await);
+            assert_eq!(replay, (id, "replayed".to_owned()), "round {round}");
+        }
+        client.ok("message.queue.cancel", there.identity()).await;
+    }
+}

@@ -1,9 +1,13 @@
 //! When the next prompt runs, in which order, and what its turn shows.
 
+use std::io::{Read, Write};
+
 use serde_json::{Value, json};
 use usher_tests::chat::{contents, string};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::scene::Scene;
+use usher_tests::server::Launch;
+use usher_tests::{in_time, pipe};
 
 #[tokio::test]
 async fn a_prompt_is_answered_and_streams_to_subscribers() {
@@ -240,19 +244,25 @@ async fn c070_a_pause_between_tool_calls_is_not_the_end_of_a_turn() {
 
 #[tokio::test]
 async fn c073_the_queue_runs_while_nobody_is_connected() {
-    let scene = Scene::new().await;
-    let Scene { server, mut client, chat } = scene;
-    client.admit(&chat, "A", "/demo sleep 200ms; say A").await;
-    client.admit(&chat, "B", "B").await;
-    client.admit(&chat, "C", "C").await;
+    const AGENT: &str = "[agents.mine]\nkind = \"command\"\ncommand = \"sh\"\n\
+        args = [\"-c\", \"read line <gate; tee seen\"]\n";
+    let launch = Launch::new().config(AGENT);
+    let work = launch.home().path("work");
+    let (mut gate, mut seen) = (pipe(&work.join("gate")), pipe(&work.join("seen")));
+    let task = json!({"agent": "mine", "workspace_dir": work});
+    let mut scene = Scene::with(&launch, task).await;
+    scene.admit_all(&["A", "B", "C"]).await;
+    let Scene { server, client, chat } = scene;
     client.cut();
+    gate.write_all(b"go\ngo\ngo\n").unwrap();
+    let mut ran = [0; 3];
+    let ran = in_time(move || seen.read_exact(&mut ran).map(|()| ran)).await;
+    assert_eq!(&ran, b"ABC");
     let mut client = Client::connect(&server).await;
     client.subscribe(&chat).await;
     client.until_settled(&chat).await;
-    assert_eq!(
-        contents(&client.transcript(&chat).await),
-        ["/demo sleep 200ms; say A", "A", "B", "You said: B", "C", "You said: C"]
-    );
+    let transcript = client.transcript(&chat).await;
+    assert_eq!(contents(&transcript), ["A", "A", "B", "B", "C", "C"]);
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::process::Output;
 
-use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use usher_tests::actions::{UNKNOWN, with_identity};
 use usher_tests::chat::{Chat, contents};
@@ -23,16 +22,7 @@ async fn hello(server: &Server, token: &str) -> Answer {
 
 /// How many turns have not ended.
 fn open_turns(server: &Server) -> i64 {
-    let query = "SELECT COUNT(*) FROM turns WHERE ended_at IS NULL";
-    match server.launch().home().database() {
-        Some(database) => database.run(query)[0].parse().unwrap(),
-        None => {
-            let path = server.launch().data_dir().join("usher.db");
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-            let database = Connection::open_with_flags(path, flags).unwrap();
-            database.query_row(query, [], |row| row.get(0)).unwrap()
-        }
-    }
+    server.launch().number("SELECT COUNT(*) FROM turns WHERE ended_at IS NULL")
 }
 
 /// The lines that a command printed, if it worked.

@@ -146,13 +146,56 @@ fn hold_commits(database: &Database) -> std::process::Child {
     holder
 }
 
+/// Lets the commits go that [`hold_commits`] holds.
+fn let_go(database: &Database, mut holder: std::process::Child) {
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    database.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' \
+         AND datname = current_database() AND pid <> pg_backend_pid()",
+    );
+}
+
+#[tokio::test]
+async fn c006_another_text_while_the_first_is_being_committed_is_a_conflict() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let second = server.launch().beside().start();
+    let mut elsewhere = Client::connect(&second).await;
+    let chat = parked_chat(&mut client).await;
+    let database = server.launch().home().database().unwrap();
+    let holder = hold_commits(database);
+    let a = client.send("message.queue.add", chat.prompt("k1", "A")).await.unwrap();
+    until(
+        database,
+        "SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'advisory'",
+        "1",
+    );
+    let mut others = Vec::new();
+    for link in [&mut other, &mut elsewhere] {
+        others.push(link.send("message.queue.add", chat.prompt("k1", "B")).await.unwrap());
+        for _ in 0..200 {
+            link.ok("ping", json!({})).await;
+        }
+    }
+    let_go(database, holder);
+    assert_eq!(accepted(&client.answer(&a).await.unwrap()).1, "admitted");
+    let conflict = Err(Refusal::new("queue_id_conflict", json!({})));
+    for (link, b) in [&mut other, &mut elsewhere].into_iter().zip(others) {
+        assert_eq!(link.answer(&b).await.unwrap(), conflict);
+        assert_eq!(link.add(&chat, "k1", "B").await, conflict);
+    }
+    assert_eq!(contents(&client.entries(&chat).await), ["A"]);
+}
+
 #[tokio::test]
 async fn a_commit_that_the_database_broke_off_is_found_undone_and_run_again_once() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
     let chat = parked_chat(&mut client).await;
     let database = server.launch().home().database().unwrap();
-    let mut holder = hold_commits(database);
+    let holder = hold_commits(database);
     let request = client.send("message.queue.add", chat.prompt("k1", "once")).await.unwrap();
     until(
         database,
@@ -163,12 +206,7 @@ async fn a_commit_that_the_database_broke_off_is_found_undone_and_run_again_once
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE query = 'COMMIT' AND wait_event = 'advisory'",
     );
-    holder.kill().unwrap();
-    holder.wait().unwrap();
-    database.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' \
-         AND datname = current_database() AND pid <> pg_backend_pid()",
-    );
+    let_go(database, holder);
     let answer = client.answer(&request).await.unwrap();
     assert_eq!(accepted(&answer).1, "admitted");
     assert_eq!(client.queue(&chat).await["count"], 1);

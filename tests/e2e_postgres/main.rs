@@ -7,19 +7,26 @@
 mod admission;
 #[path = "../e2e/auto_run.rs"]
 mod auto_run;
+#[path = "../e2e/auto_run_switch.rs"]
+mod auto_run_switch;
 #[path = "../e2e/capacity.rs"]
 mod capacity;
 mod database;
+#[path = "../e2e/deletion.rs"]
+mod deletion;
 #[path = "../e2e/events.rs"]
 mod events;
 #[path = "../e2e/folding.rs"]
 mod folding;
+#[path = "../e2e/half_way.rs"]
+mod half_way;
 #[path = "../e2e/identity.rs"]
 mod identity;
 #[path = "../e2e/lifecycle.rs"]
 mod lifecycle;
 #[path = "../e2e/merge.rs"]
 mod merge;
+mod nodes;
 #[path = "../e2e/parking.rs"]
 mod parking;
 #[path = "../e2e/races.rs"]
@@ -34,6 +41,8 @@ mod search;
 mod send_now;
 #[path = "../e2e/settings.rs"]
 mod settings;
+#[path = "../e2e/starting.rs"]
+mod starting;
 #[path = "../e2e/tasks.rs"]
 mod tasks;
 #[path = "../e2e/transcript.rs"]

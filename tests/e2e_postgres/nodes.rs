@@ -27,22 +27,58 @@ async fn chat_of(client: &mut Client, auto_run: bool) -> Chat {
 }
 
 #[tokio::test]
-async fn two_servers_that_get_one_admission_at_once_admit_it_once() {
-    let ((_first, mut here), (_second, mut there)) = two_servers(Launch::new()).await;
+async fn two_servers_that_get_one_admission_from_many_links_at_once_admit_it_once() {
+    let ((first, mut here), (second, mut there)) = two_servers(Launch::new()).await;
     let chat = chat_of(&mut here, false).await;
+    let mut links = Vec::new();
+    for server in [&first, &second].repeat(4) {
+        links.push(Client::connect(server).await);
+    }
     let mut expected = Vec::new();
     for round in 0..200 {
         let (id, text) = (format!("k{round}"), format!("text {round}"));
-        let (one, other) = tokio::join!(here.add(&chat, &id, &text), there.add(&chat, &id, &text));
-        let (one, other) = (accepted(&one), accepted(&other));
-        assert_eq!(one.0, other.0, "both name one entry");
-        let mut outcomes = [one.1, other.1];
-        outcomes.sort();
-        assert_eq!(outcomes, ["admitted", "replayed"]);
+        let racers = links.iter_mut().map(|link| link.add(&chat, &id, &text));
+        let answers = futures_util::future::join_all(racers).await;
+        let answers: Vec<_> = answers.iter().map(accepted).collect();
+        assert!(answers.iter().all(|answer| answer.0 == answers[0].0), "all name one entry");
+        let admitted = answers.iter().filter(|answer| answer.1 == "admitted").count();
+        let replayed = answers.iter().filter(|answer| answer.1 == "replayed").count();
+        assert_eq!((admitted, replayed), (1, 7), "round {round}");
         expected.push(text);
     }
     let entries: Vec<Value> = there.entries(&chat).await;
     assert_eq!(contents(&entries), expected);
+}
+
+#[tokio::test]
+async fn of_two_orders_that_two_servers_get_at_once_one_wins_whole() {
+    let ((_first, mut here), (_second, mut there)) = two_servers(Launch::new()).await;
+    let chat = chat_of(&mut here, false).await;
+    let mut ids = Vec::new();
+    for text in ["a", "b", "c"] {
+        ids.push(here.admit(&chat, text, text).await);
+    }
+    for round in 0..100 {
+        let seen = here.queue(&chat).await["queue_revision"].clone();
+        let order = |picks: [usize; 3]| {
+            let ids = picks.map(|pick| ids[pick].clone());
+            chat.with(json!({"ordered_ids": ids, "expected_queue_revision": seen}))
+        };
+        let (one, two) = (order([2, 0, 1]), order([1, 2, 0]));
+        let (one, two) = tokio::join!(
+            here.request("message.queue.reorder", one),
+            there.request("message.queue.reorder", two)
+        );
+        let entries = there.entries(&chat).await;
+        let (won, lost) = match one.is_ok() {
+            true => (["c", "a", "b"], two),
+            false => (["b", "c", "a"], one),
+        };
+        assert_eq!(contents(&entries), won, "round {round}");
+        assert_eq!(lost.unwrap_err().code, "queue_changed", "round {round}");
+        let back = chat.with(json!({"ordered_ids": ids}));
+        here.ok("message.queue.reorder", back).await;
+    }
 }
 
 #[tokio::test]

@@ -320,3 +320,35 @@ fn no_unfinished_marks_are_left() {
     }
     assert_eq!(found, NOTHING);
 }
+
+/// A file that nothing names is never compiled: its tests do not fail, they do not exist.
+#[test]
+fn every_file_of_code_belongs_to_something_that_is_built() {
+    let mut lost = Vec::new();
+    for folder in ["shared", "server", "tui", "tests"] {
+        let files = rust_files(folder);
+        let manifest = fs::read_to_string(repository().join(folder).join("Cargo.toml")).unwrap();
+        for path in &files {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let in_crate = path.strip_prefix(repository().join(folder)).unwrap();
+            let (module, place) = match name {
+                "lib.rs" | "main.rs" => continue,
+                "mod.rs" => (path.parent().unwrap(), path.parent().unwrap().parent().unwrap()),
+                _ => (path.as_path(), path.parent().unwrap()),
+            };
+            let module = module.file_stem().unwrap().to_str().unwrap();
+            // Declared beside it, or in the module that its folder belongs to.
+            let owner = place.with_extension("rs");
+            let is_named = files.iter().filter(|other| *other != path).any(|other| {
+                let near = other.parent() == Some(place) || *other == owner;
+                let text = if near { fs::read_to_string(other).unwrap() } else { String::new() };
+                let words = [format!("mod {module};"), format!("\"{name}\"")];
+                words.iter().any(|word| text.contains(word.as_str()))
+            });
+            if !is_named && !manifest.contains(in_crate.to_str().unwrap()) {
+                lost.push(in_crate.display().to_string());
+            }
+        }
+    }
+    assert_eq!(lost, NOTHING);
+}

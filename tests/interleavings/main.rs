@@ -14,7 +14,10 @@ mod run;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde_json::json;
 use usher_tests::binaries;
+use usher_tests::chat::Chat;
+use usher_tests::client::{Client, Refusal};
 use usher_tests::home::Home;
 use usher_tests::pauses::Pauses;
 use usher_tests::postgres::Database;
@@ -49,6 +52,27 @@ async fn a_share_of_the_orders_at_every_point_runs_every_prompt_once_on_postgres
     list(&reports);
 }
 
+#[tokio::test]
+async fn an_answer_that_an_archive_overtakes_finds_its_session_gone() {
+    let (launch, pauses) = with_pauses(Launch::new());
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k1", "/demo ask").await;
+    client.until(&chat, |session, _| session["state"] == "awaiting_permission").await;
+    let question = client.session(&chat).await["permission"]["request_id"].clone();
+    let held = pauses.arm("answer", &chat.session_id);
+    let answer = chat.with(json!({"request_id": question, "option_id": "once"}));
+    let asked = other.send("permission.respond", answer).await.expect("the link is open");
+    let hold = held.await.expect("the answer passes the point");
+    client.ok("task.archive", json!({"task_id": chat.task_id})).await;
+    drop(hold);
+    let answered = other.answer(&asked).await.expect("the link is open");
+    assert_eq!(answered, Err(Refusal::new("queue_session_unavailable", json!({}))));
+}
+
 /// Every `share`-th order at every point, another one at each.
 fn cases(share: usize) -> Vec<(&'static str, Vec<Happening>)> {
     let orders = orders(&Happening::ALL);
@@ -72,10 +96,16 @@ fn orders(list: &[Happening]) -> Vec<Vec<Happening>> {
     list.iter().flat_map(first_of).collect()
 }
 
-async fn run_all(launch: Launch, cases: Vec<(&'static str, Vec<Happening>)>) -> Vec<Report> {
+/// A server that can be held.
+fn with_pauses(launch: Launch) -> (Launch, Pauses) {
     let pauses = Pauses::listen(&launch.home().path("run"));
     let (name, value) = pauses.variable();
     let launch = launch.binary(binaries::usherd_with_stop_points()).env(name, value);
+    (launch, pauses)
+}
+
+async fn run_all(launch: Launch, cases: Vec<(&'static str, Vec<Happening>)>) -> Vec<Report> {
+    let (launch, pauses) = with_pauses(launch);
     let server = launch.env("RUST_LOG", "info").start();
     let (next, reports) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let worker = async || work(&server, &pauses, &cases, &next, &reports).await;

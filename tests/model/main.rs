@@ -1,10 +1,11 @@
 //! Random sequences of requests from several links, on the real server, against a plain
 //! reference of the queue's rules (`reference/`). After every step everything that the server
-//! shows is compared, and every answer was.
+//! shows is compared, and every answer was, and so is what one who watches was told.
 //!
 //! A failure prints the seed of its sequence and the smallest sequence that still fails;
-//! `USHER_TEST_SEED=<seed>` runs that sequence alone.
+//! `USHER_TEST_SEED=<seed>` runs that sequence alone, many times.
 
+mod mirror;
 mod names;
 mod operation;
 mod reference;
@@ -30,6 +31,8 @@ use crate::run::{Links, PATIENCE, PATIENCE_OF_SHRINKING};
 const SEQUENCES: usize = 2_000;
 /// Sequences of one run on PostgreSQL.
 const SEQUENCES_ON_POSTGRESQL: usize = 300;
+/// How often a sequence runs for its seed: what two links meet depends on time, too.
+const REPETITIONS: usize = 100;
 /// Sequences that run at once.
 const WORKERS: usize = 8;
 /// How long a failed sequence is made smaller.
@@ -61,7 +64,7 @@ async fn check(server: &Server, settings: Settings, sequences: usize) {
     let replayed = std::env::var("USHER_TEST_SEED").is_ok();
     let (mut random, seed) = Random::from_environment();
     let seeds: Vec<u64> = match replayed {
-        true => vec![seed],
+        true => vec![seed; REPETITIONS],
         false => (0..sequences).map(|_| random.below(u64::MAX)).collect(),
     };
     let next = AtomicUsize::new(0);

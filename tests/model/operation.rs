@@ -6,8 +6,9 @@ use std::fmt;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::Union;
+use serde_json::Value;
 
-use crate::reference::{Ask, Call, Model, Prompt, Session};
+use crate::reference::{Ask, Call, Model, Prompt, Session, Standing};
 
 /// Sessions of a sequence.
 pub(crate) const SESSIONS: usize = 3;
@@ -66,6 +67,11 @@ pub(crate) enum Kind {
     Cancel,
     Resolve,
     Respond,
+    Reset,
+    Transfer,
+    /// Brings the task back if it is archived.
+    Archive,
+    Delete,
 }
 
 /// The operations in play, and how often each is drawn.
@@ -87,6 +93,10 @@ const IN_PLAY: &[(u32, Kind)] = &[
     (8, Kind::Cancel),
     (6, Kind::Resolve),
     (12, Kind::Respond),
+    (5, Kind::Reset),
+    (8, Kind::Transfer),
+    (3, Kind::Archive),
+    (1, Kind::Delete),
 ];
 
 /// The prompts: what waits for an answer, what ends by itself, what ends badly.
@@ -138,6 +148,14 @@ impl Operation {
         Self { session, ..self }
     }
 
+    /// Returns the same, but often on the session that this other one moves entries to.
+    pub(crate) fn meeting(&self, other: &Self, model: &Model) -> Self {
+        match other.call(0, model).ask {
+            Ask::Transfer { to, .. } if self.unusual(160) => self.clone().of(to),
+            _ => self.clone(),
+        }
+    }
+
     /// Returns whether a choice with these odds, in 256, falls on the unusual side.
     fn unusual(&self, odds: u8) -> bool {
         self.choice < odds
@@ -156,6 +174,8 @@ impl Operation {
     pub(crate) fn call(&self, number: u32, model: &Model) -> Call {
         let session = &model.sessions[self.session];
         let ask = match self.kind {
+            // Nothing else can be done with it.
+            _ if session.standing == Standing::Archived && self.unusual(128) => Ask::Unarchive,
             Kind::Add => self.add(Some(format!("k{}", session.admission_ids.len()))),
             Kind::AddUnidentified => self.add(None),
             Kind::Replay => match session.admission_ids.len() {
@@ -195,8 +215,26 @@ impl Operation {
                 },
                 option: ["once", "always", "no", "maybe"][usize::from(self.choice % 4)],
             },
+            Kind::Reset => Ask::Reset {
+                keep_queue: [None, Some(true), Some(false)][usize::from(self.choice % 3)],
+            },
+            Kind::Transfer => {
+                let to = self.pick.index(SESSIONS);
+                Ask::Transfer { to, to_identity: self.identity(&model.sessions[to]) }
+            }
+            Kind::Archive if session.standing == Standing::Archived => Ask::Unarchive,
+            Kind::Archive => Ask::Archive,
+            Kind::Delete => Ask::Delete,
         };
-        Call { number, session: self.session, identity: session.identity(), ask }
+        Call { number, session: self.session, identity: self.identity(session), ask }
+    }
+
+    /// Mostly what the session is named by now; else what an earlier life was.
+    fn identity(&self, session: &Session) -> Value {
+        match session.life {
+            1.. if self.choice % 16 == 5 => session.identity_in(session.life - 1),
+            life => session.identity_in(life),
+        }
     }
 
     /// Mostly a visible entry; else one that is gone, hidden or of another session.

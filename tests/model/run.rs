@@ -1,6 +1,7 @@
 //! One sequence on a real server: every step is sent, and what the server answers and shows has
 //! to be what the reference allows.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,9 +9,10 @@ use tokio::time::timeout;
 use usher_tests::client::{Answer, Client, Closed, Refusal, merge};
 use usher_tests::server::Server;
 
+use crate::mirror::Mirror;
 use crate::names::Names;
 use crate::operation::{Link, Operation, SESSIONS, Step};
-use crate::reference::{Call, Look, Model, Settings};
+use crate::reference::{Ask, Call, Look, Model, Session, Settings, Standing};
 
 /// Which task each session is in.
 const TASKS_OF_SESSIONS: [usize; SESSIONS] = [0, 0, 1];
@@ -24,6 +26,8 @@ pub(crate) struct Links {
     first: Client,
     second: Client,
     watch: Client,
+    /// What `watch` was told, by session.
+    mirrors: HashMap<String, Mirror>,
     user: Value,
     settings: Settings,
     patience: Duration,
@@ -39,7 +43,8 @@ impl Links {
         let second = Client::connect(server).await;
         let mut watch = Client::dial(server).await.expect("the server accepts a link");
         let user = watch.hello(json!({})).await.expect("hello is answered")["user"].take();
-        Self { first, second, watch, user, settings, patience }
+        let mirrors = HashMap::new();
+        Self { first, second, watch, mirrors, user, settings, patience }
     }
 
     /// Runs a sequence in fresh sessions.
@@ -81,7 +86,9 @@ impl Links {
             }
             let watched = json!({"session_id": made["id"]});
             let watched = self.watch.request("session.subscribe", watched).await;
-            watched.map_err(|refusal| format!("not watched: {refusal:?}"))?;
+            let snapshot = watched.map_err(|refusal| format!("not watched: {refusal:?}"))?;
+            let id = made["id"].as_str().unwrap_or_default().to_owned();
+            self.mirrors.insert(id, Mirror::new(snapshot));
         }
         Ok((model, names))
     }
@@ -93,12 +100,14 @@ impl Links {
             left.map_err(|refusal| format!("still watched: {refusal:?}"))?;
         }
         self.watch.forget_notifications();
+        self.mirrors.clear();
         Ok(())
     }
 
     /// Sends what a step asks for and waits until all is at rest.
     async fn step(&mut self, calls: &[(Link, Call)], world: World) -> Result<World, String> {
-        self.watch.forget_notifications();
+        // What was told late of the step before.
+        self.listen()?;
         let answers = self.send(calls, &world.1).await.map_err(lost)?;
         let flows: Vec<Vec<(&Call, &Answer)>> = [Link::First, Link::Second]
             .map(|link| {
@@ -143,14 +152,15 @@ impl Links {
         let mut told = Vec::new();
         let mut nearest = "fewer turns began and ended".to_owned();
         loop {
-            told.extend(self.watch.take_notifications().into_iter().filter_map(turn_event));
+            told.extend(self.listen()?);
             // Before that no look is worth its time.
             if worlds.iter().any(|(model, _)| model.told_count() <= told.len()) {
                 let looks = self.look(&worlds[0]).await?;
                 let mut errors = Vec::new();
                 for (model, names) in &worlds {
                     let mut names = names.clone();
-                    match unify(model, &mut names, &looks, &told) {
+                    let same = unify(model, &mut names, &looks, &told);
+                    match same.and_then(|()| self.compare_told(model, &names, &looks)) {
                         Ok(()) => {
                             let mut model = model.clone();
                             model.sessions.iter_mut().for_each(|session| session.told.clear());
@@ -160,8 +170,8 @@ impl Links {
                     }
                 }
                 nearest = errors.join("\n  or ");
-                // Seen twice while everything waits: it stays like this.
-                let at_rest = looks.iter().all(is_at_rest);
+                // Seen twice while everything waits, and all of it was told: it stays like this.
+                let at_rest = looks.iter().all(is_at_rest) && self.was_told(&worlds[0], &looks);
                 if at_rest && last.as_ref() == Some(&looks) {
                     return Err(nearest);
                 }
@@ -176,6 +186,46 @@ impl Links {
                 Err(_) => return Err(format!("never: {nearest}")),
             }
         }
+    }
+
+    /// Takes the notifications that have arrived; returns the turns that began and ended.
+    fn listen(&mut self) -> Result<Vec<(Value, Value)>, String> {
+        let mut turns = Vec::new();
+        for (action, event) in self.watch.take_notifications() {
+            let session = event["session_id"].as_str().unwrap_or_default();
+            if let Some(mirror) = self.mirrors.get_mut(session) {
+                mirror.tell(&action, &event)?;
+            }
+            turns.extend(turn_event((action, event)));
+        }
+        Ok(turns)
+    }
+
+    /// Returns whether all that these looks show was told.
+    fn was_told(&self, (model, names): &World, looks: &[Look]) -> bool {
+        let told = |(session, look): (&Session, &Look)| match session.standing {
+            Standing::Open => self.mirror(session, names).is_as_new_as(look),
+            // Nothing says which event was the last.
+            Standing::Archived => self.mirror(session, names).compare(look).is_ok(),
+            Standing::Gone => true,
+        };
+        model.sessions.iter().zip(looks).all(told)
+    }
+
+    fn compare_told(&self, model: &Model, names: &Names, looks: &[Look]) -> Result<(), String> {
+        for (session, look) in model.sessions.iter().zip(looks) {
+            if session.standing != Standing::Gone {
+                let same = self.mirror(session, names).compare(look);
+                same.map_err(|error| format!("session {}, {error}", session.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mirror(&self, session: &Session, names: &Names) -> &Mirror {
+        let id = names.fill(&json!(session.session_name()));
+        let mirror = id.as_str().and_then(|id| self.mirrors.get(id));
+        mirror.expect("every session is watched")
     }
 
     /// Looks at every session: queue, session, newest page, in this order.
@@ -197,7 +247,9 @@ impl Links {
         let mut answers = Vec::new();
         for id in sent {
             let answer = self.watch.answer(&id).await.map_err(lost)?;
-            answers.push(answer.map_err(|refusal| format!("a look was refused: {refusal:?}"))?);
+            answers.push(answer.unwrap_or_else(
+                |Refusal { code, details }| json!({"code": code, "details": details}),
+            ));
         }
         let mut answers = answers.into_iter();
         let mut next = || answers.next().expect("three looks a session");
@@ -211,16 +263,21 @@ fn lost(closed: Closed) -> String {
 
 /// Returns the requests of a step, each with its link, numbered from `number` on.
 fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
-    let call = |link: &Link, number, operation: &Operation| (*link, operation.call(number, model));
-    match step {
-        Step::One(link, one) => vec![call(link, number, one)],
-        Step::Pipelined(link, first, second) => {
-            vec![call(link, number, first), call(link, number + 1, second)]
-        }
-        Step::Race(first, second) => {
-            vec![call(&Link::First, number, first), call(&Link::Second, number + 1, second)]
-        }
+    let call = |link: Link, number, operation: &Operation| (link, operation.call(number, model));
+    let (links, first, second) = match step {
+        Step::One(link, one) => return vec![call(*link, number, one)],
+        Step::Pipelined(link, first, second) => ([*link, *link], first, second),
+        Step::Race(first, second) => ([Link::First, Link::Second], first, second),
+    };
+    let (first, second) = (first.meeting(second, model), second.meeting(first, model));
+    let calls = vec![call(links[0], number, &first), call(links[1], number + 1, &second)];
+    // On one link only what is about one session comes one after the other.
+    let of_task = |(_, call): &(Link, Call)| matches!(call.ask, Ask::Archive | Ask::Unarchive);
+    if calls[0].1.session == calls[1].1.session && !calls.iter().any(of_task) {
+        return calls;
     }
+    let links = [Link::First, Link::Second].into_iter();
+    links.zip(calls).map(|(link, (_, call))| (link, call)).collect()
 }
 
 /// The worlds that some order of requests and of the server's own steps leads to.
@@ -257,18 +314,23 @@ impl Explained {
         }
         let (model, names) = world;
         let mut rests = true;
-        let asked = flows.iter().flatten().next().map(|(call, _)| call.session);
-        for session in asked.map_or(0..SESSIONS, |session| session..session + 1) {
+        let asked: Vec<&Call> = flows.iter().flatten().map(|(call, _)| *call).collect();
+        let alone = asked.iter().all(|call| call.is_of_one_session());
+        let among = match asked.first() {
+            Some(call) if alone => call.session..call.session + 1,
+            _ => 0..SESSIONS,
+        };
+        for session in among {
             for next in model.successors(session) {
                 rests = false;
                 self.search((next, names.clone()), flows);
             }
             // Sessions do not meet: their order among each other makes no difference.
-            if !rests && asked.is_none() {
+            if !rests && asked.is_empty() {
                 return;
             }
         }
-        if rests && asked.is_none() {
+        if rests && asked.is_empty() {
             self.worlds.push((model, names));
         }
     }
@@ -296,6 +358,9 @@ fn unify(
             same.map_err(|error| format!("session {}, {what}{error}", session.name))?;
         }
         rises(&look[0]["entries"])?;
+        if session.standing == Standing::Gone {
+            continue;
+        }
         let id = names.fill(&json!(session.session_name()));
         let told = told.iter().filter(|(of, _)| *of == id).map(|(_, event)| event.clone());
         let expected = session.told.iter().map(|(action, event)| json!([action, event]));
@@ -330,12 +395,15 @@ fn rises(entries: &Value) -> Result<(), String> {
 
 /// Nothing goes on by itself from here.
 fn is_at_rest([queue, session, page]: &Look) -> bool {
-    let waits = queue["auto_run"] == false || queue["entries"] == json!([]);
+    let is_hidden = queue["code"].is_string();
+    let waits = is_hidden || queue["auto_run"] == false || queue["entries"] == json!([]);
     let messages = page["messages"].as_array().into_iter().flatten();
     let streams = messages.into_iter().any(|message| message["status"] == "streaming");
     match session["session"]["state"].as_str() {
         Some("idle") => waits,
         Some("awaiting_permission") => !streams,
-        _ => false,
+        Some(_) => false,
+        // It is gone.
+        None => true,
     }
 }

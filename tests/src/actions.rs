@@ -2,6 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::chat::Chat;
+use crate::client::Client;
+use crate::scene::refused;
+
 /// An id that nothing has.
 pub const UNKNOWN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -25,4 +29,12 @@ pub fn with_identity() -> Vec<(&'static str, Value)> {
         ("session.reset", json!({})),
         ("session.delete", json!({})),
     ]
+}
+
+/// Fails unless every one of them is answered as if there were no such session.
+pub async fn all_unavailable(client: &mut Client, chat: &Chat) {
+    for (action, fields) in with_identity() {
+        let answer = client.request(action, chat.with(fields)).await;
+        assert_eq!(answer, refused("queue_session_unavailable"), "{action}");
+    }
 }

@@ -28,6 +28,13 @@ impl Chat {
         chat
     }
 
+    /// The same, watched by this client.
+    pub async fn watched(client: &mut Client) -> Self {
+        let chat = Self::create(client).await;
+        client.subscribe(&chat).await;
+        chat
+    }
+
     /// Makes a task with a session, with more fields in the request.
     pub async fn create_with(client: &mut Client, fields: Value) -> Self {
         let mut request = json!({"title": "a task"});

@@ -21,6 +21,15 @@ pub fn refused(code: &str) -> Answer {
     Err(Refusal::new(code, json!({})))
 }
 
+/// Lets the dispatcher, set to pass over all sessions every few milliseconds, do so many times:
+/// another session runs a turn meanwhile. `id` is its admission ID.
+pub async fn passes(scene: &Scene, bystander: &Chat, id: &str) {
+    let mut client = Client::connect(&scene.server).await;
+    client.subscribe(bystander).await;
+    client.admit(bystander, id, "/demo sleep 300ms; say done").await;
+    client.until_settled(bystander).await;
+}
+
 impl Scene {
     /// A session with auto-run on.
     pub async fn new() -> Self {

@@ -6,8 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use crate::server::Server;
 
 /// Calls that write to sockets and files, or make files durable.
 const TRACED: &str = "trace=fsync,fdatasync,sync_file_range,pwrite64,pwritev,write,writev,sendto,\
@@ -43,6 +47,47 @@ pub fn strace_injecting(what: &str, path: Option<&Path>, log: PathBuf) -> Vec<Os
     words.push("-o".into());
     words.push(log.into());
     words
+}
+
+/// A `strace` of one thread of a running server.
+pub struct Attached(Child);
+
+impl Attached {
+    /// Waits until it has ended, as it does with the server.
+    ///
+    /// # Panics
+    /// If it cannot be waited for.
+    pub fn ended(mut self) {
+        self.0.wait().expect("strace ends with its thread");
+    }
+}
+
+/// Injects failing system calls into one thread of a running server, by the thread's name; `what` as
+/// for [`strace_injecting`]. Calls are counted from here on.
+///
+/// # Panics
+/// If there is no such thread, or it cannot be traced.
+pub fn attach_to_thread(server: &Server, name: &str, what: &str) -> Attached {
+    let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
+    let thread = fs::read_dir(tasks)
+        .expect("the server runs")
+        .map(|task| task.expect("a folder can be listed").path())
+        .find(|task| fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name))
+        .and_then(|task| Some(task.file_name()?.to_owned()))
+        .expect("a thread of that name");
+    let call = what.split(':').next().unwrap_or_default();
+    let mut strace = Command::new("strace")
+        .args(["-e", &format!("trace={call}"), "-e", &format!("inject={what}"), "-p"])
+        .arg(thread)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("strace is installed");
+    let mut said = BufReader::new(strace.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("strace says that it is there");
+    assert!(line.contains("attached"), "{line}");
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    Attached(strace)
 }
 
 /// What a trace says about admissions.

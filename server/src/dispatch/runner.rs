@@ -19,7 +19,7 @@ use crate::domain::Event;
 use crate::domain::event::TurnStart;
 use crate::domain::turn_end::TurnEnd;
 use crate::net::{Broadcast, Hub};
-use crate::service::{NewText, Service};
+use crate::service::{NewText, Service, TurnError};
 use crate::stop;
 
 /// An agent that ran no turn for this long is stopped; the next turn starts it again.
@@ -150,10 +150,18 @@ impl Runner {
             }
         };
         let handed = insist(|| self.service.hand_over(self.session, id)).await;
-        if handed.is_err() {
+        match handed {
+            Ok(()) => {}
+            Err(TurnError::Store(error)) => {
+                let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
+                let text = Some(error.to_string());
+                return self.end(id, TurnEnd { outcome, reason, text }).await;
+            }
             // Cancelled or replaced before anything was sent.
-            self.agent = Some(agent);
-            return;
+            Err(_) => {
+                self.agent = Some(agent);
+                return;
+            }
         }
         stop::point("after_hand_over");
         stop::pause("hand_over", self.session).await;

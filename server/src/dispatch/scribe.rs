@@ -222,8 +222,10 @@ impl Scribe {
             let text = std::mem::take(&mut open.pending);
             let (session, id, at) = (self.session, open.id, open.written_bytes);
             let written = insist(|| self.service.append(session, id, at, text.clone())).await;
-            if written.is_ok() {
-                open.written_bytes += text.len() as u64;
+            match written {
+                Ok(()) => open.written_bytes += text.len() as u64,
+                // What follows would leave a gap: it begins another message.
+                Err(_) => self.open = None,
             }
         }
         for whole in self.tools.values_mut().chain(&mut self.plan) {

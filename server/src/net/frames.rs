@@ -13,7 +13,7 @@ use super::actions::Context;
 use super::ring::Broadcast;
 use super::wire;
 use crate::domain::Event;
-use crate::domain::session::Target;
+use crate::service::FindError;
 
 /// Text of one delta frame that was joined from several.
 const JOINED_BYTES_MAX: usize = 64 * 1024;
@@ -55,13 +55,15 @@ pub(super) fn notify(action: &str, payload: impl Serialize) -> String {
 }
 
 /// Turns events into frames. The last event always has a frame, so that every number is covered.
-/// None: the session is gone for this caller.
+///
+/// # Errors
+/// If the session is gone for this caller, or cannot be read now.
 pub(super) async fn frames(
     context: &Context,
     session: SessionId,
     first: EventSeq,
     events: &[Broadcast],
-) -> Option<Vec<String>> {
+) -> Result<Vec<String>, FindError> {
     let newest = |wanted: fn(&Event) -> bool| {
         events.iter().rposition(|one| matches!(one, Broadcast::Event(event) if wanted(event)))
     };
@@ -147,7 +149,7 @@ pub(super) async fn frames(
         frames.push(frame);
         place.first = place.seq + 1;
     }
-    Some(frames)
+    Ok(frames)
 }
 
 fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
@@ -157,21 +159,19 @@ fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
     *message_id == delta.message_id && *offset == delta.offset + delta.text.len() as u64
 }
 
-async fn queue_frame(context: &Context, place: Place) -> Option<String> {
-    let session = context.service.session(context.caller.clone(), place.session_id).await.ok()?;
-    let target = Target { task_id: session.task_id, session_id: session.id, incarnation_id: None };
-    let view = context.service.queue(context.caller.clone(), target).await.ok()?;
+async fn queue_frame(context: &Context, place: Place) -> Result<String, FindError> {
+    let view = context.service.watched_queue(context.caller.clone(), place.session_id).await?;
     let changed = StatusChanged {
         status: wire::status(view, place.event_seq(), &context.viewer()),
         epoch: place.epoch,
         first_event_seq: place.first_event_seq(),
     };
-    Some(notify(notification::QUEUE_STATUS_CHANGED, changed))
+    Ok(notify(notification::QUEUE_STATUS_CHANGED, changed))
 }
 
-async fn session_frame(context: &Context, place: Place) -> Option<String> {
-    let session = context.service.session(context.caller.clone(), place.session_id).await.ok()?;
+async fn session_frame(context: &Context, place: Place) -> Result<String, FindError> {
+    let session = context.service.session(context.caller.clone(), place.session_id).await?;
     let question = context.service.questions().get(session.id);
     let changed = SessionChanged { session: wire::session(&session, question) };
-    Some(notify(notification::SESSION_CHANGED, place.stamped(changed)))
+    Ok(notify(notification::SESSION_CHANGED, place.stamped(changed)))
 }

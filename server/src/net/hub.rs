@@ -34,6 +34,15 @@ pub enum Missed {
     Ended,
 }
 
+/// Whether a link watched a session before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// It did not.
+    Anew,
+    /// It did.
+    Already,
+}
+
 /// See the module.
 pub struct Hub {
     epoch: Epoch,
@@ -77,8 +86,12 @@ impl Hub {
     }
 
     /// Starts watching a session: `wake` is notified of every event after the returned place. The
-    /// text that streams right now comes with it.
-    pub fn watch(&self, session: SessionId, wake: &Arc<Notify>) -> (EventSeq, Option<LiveText>) {
+    /// text that streams right now comes with it, and whether it was watched before.
+    pub fn watch(
+        &self,
+        session: SessionId,
+        wake: &Arc<Notify>,
+    ) -> (EventSeq, Option<LiveText>, Watched) {
         let mut rings = self.lock();
         rings.forget_idle();
         // A new ring leaves a number out: a place in an earlier ring of the session, which may
@@ -88,11 +101,15 @@ impl Hub {
             rings.highest = start;
         }
         let ring = rings.by_session.entry(session).or_insert_with(|| Ring::after(start));
-        if !ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake)) {
-            ring.watchers.push(Arc::clone(wake));
-        }
+        let before = match ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake)) {
+            true => Watched::Already,
+            false => {
+                ring.watchers.push(Arc::clone(wake));
+                Watched::Anew
+            }
+        };
         let newest = ring.newest;
-        (EventSeq::new(newest), rings.live.get(session).cloned())
+        (EventSeq::new(newest), rings.live.get(session).cloned(), before)
     }
 
     /// Returns the number of a session's newest event; 0 if nobody watched it lately.
@@ -229,7 +246,7 @@ mod tests {
     fn a_session_that_is_gone_tells_its_watchers_once_and_is_forgotten_with_the_last() {
         let hub = Hub::new();
         let wake = Arc::new(Notify::new());
-        let (place, _) = hub.watch(session(0), &wake);
+        let (place, ..) = hub.watch(session(0), &wake);
         hub.event(session(0), Event::QueueChanged);
         hub.end(session(0));
         hub.event(session(0), Event::QueueChanged);
@@ -242,7 +259,7 @@ mod tests {
     fn a_link_finds_what_it_missed_in_order() {
         let hub = Hub::new();
         let wake = Arc::new(Notify::new());
-        let (place, _) = hub.watch(session(0), &wake);
+        let (place, ..) = hub.watch(session(0), &wake);
         assert_eq!(missed(&hub, place), Some((place.get() + 1, 0)));
         hub.event(session(0), Event::QueueChanged);
         hub.event(session(1), Event::QueueChanged);
@@ -255,7 +272,7 @@ mod tests {
     #[test]
     fn a_slow_link_falls_out_of_the_ring() {
         let hub = Hub::new();
-        let (place, _) = hub.watch(session(0), &Arc::new(Notify::new()));
+        let (place, ..) = hub.watch(session(0), &Arc::new(Notify::new()));
         for _ in 0..RING_EVENTS_MAX {
             hub.event(session(0), Event::QueueChanged);
         }
@@ -268,7 +285,7 @@ mod tests {
     fn what_happened_while_a_ring_was_forgotten_cannot_be_resumed_over() {
         let hub = Hub::new();
         let wake = Arc::new(Notify::new());
-        let (place, _) = hub.watch(session(0), &wake);
+        let (place, ..) = hub.watch(session(0), &wake);
         hub.unwatch(session(0), &wake);
         for other in 1..=IDLE_RINGS_MAX as u128 + 1 {
             hub.watch(session(other), &wake);

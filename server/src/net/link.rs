@@ -33,6 +33,7 @@ use super::news::Inbox;
 use super::server::Server;
 use super::welcome::{Credential, Guest};
 use super::wire::CommitUnknown;
+use crate::service::FindError;
 
 /// Events taken from a ring at once.
 const EVENTS_AT_ONCE: usize = 256;
@@ -382,11 +383,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                         break;
                     }
                 };
-                let Some(frames) = frames::frames(context, *session, first, &events).await else {
-                    break;
-                };
-                for frame in frames {
-                    self.send(frame).await?;
+                match frames::frames(context, *session, first, &events).await {
+                    Ok(frames) => {
+                        for frame in frames {
+                            self.send(frame).await?;
+                        }
+                    }
+                    // The hub says so in a moment.
+                    Err(FindError::NotFound) => {}
+                    // It comes back and goes on where it was.
+                    Err(FindError::Store(_)) => {
+                        let why = "the store does not answer";
+                        return Err(Ended::WithCode(CloseCode::Again, why));
+                    }
                 }
                 *place = EventSeq::new(first.get() + events.len() as u64 - 1);
             }

@@ -20,6 +20,8 @@ use crate::service::Service;
 
 /// How long news are collected: what changes more often is told once.
 const COLLECT: Duration = Duration::from_millis(50);
+/// After a failed read the next one is tried this much later.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// News that wait for one link; one that does not read for longer is cut off.
 const WAITING_MAX: usize = 1_024;
 
@@ -60,8 +62,15 @@ impl News {
             tokio::time::sleep(COLLECT).await;
             let changed = std::mem::take(&mut *lock(&self.tasks));
             for id in changed {
-                // One that is gone, or cannot be read now, is news when it changes again.
-                let Ok(Some(task)) = service.any_task(id).await else { continue };
+                let task = match service.any_task(id).await {
+                    Ok(Some(task)) => task,
+                    Ok(None) => continue,
+                    Err(_) => {
+                        self.note(id);
+                        tokio::time::sleep(READ_AGAIN).await;
+                        continue;
+                    }
+                };
                 let owner = task.owner.id;
                 let frame = Arc::from(frames::notify(
                     notification::TASK_CHANGED,

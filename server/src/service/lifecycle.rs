@@ -77,7 +77,8 @@ impl Service {
         self.session(caller, id).await.map_err(|error| match error {
             // Deleted in between.
             FindError::NotFound => TransactError::Refused(SessionError::unavailable()),
-            FindError::Store(error) => TransactError::Refused(error.into()),
+            // It is stored; what it is cannot be told.
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 

@@ -68,7 +68,7 @@ impl Service {
             .await?;
         self.session(viewer, made).await.map_err(|error| match error {
             FindError::NotFound => TransactError::Refused(MakeError::NotFound),
-            FindError::Store(error) => TransactError::NotStored(error),
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
         })
     }
 
@@ -142,6 +142,27 @@ impl Service {
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
                 reads.text(&session, message_id, offset, length)?.ok_or(FindError::NotFound)
+            })
+            .await
+    }
+
+    /// Returns the queue of a session as those are told of it who watch: that of an archived one,
+    /// too, whose open turn they see end.
+    ///
+    /// # Errors
+    /// See [`FindError`].
+    pub async fn watched_queue(
+        &self,
+        caller: Caller,
+        session_id: SessionId,
+    ) -> Result<QueueView, FindError> {
+        let given = self.given;
+        self.store
+            .read(move |reads| {
+                let session = owned(reads, &caller, session_id)?;
+                let entries = reads.visible_entries(session.key)?;
+                let policy = given.over(&session.saved).policy();
+                Ok(QueueView { session, entries, policy })
             })
             .await
     }

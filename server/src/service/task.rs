@@ -98,7 +98,8 @@ impl Service {
         let (task, mut sessions) = match self.task_of(owner, made).await {
             Ok(found) => found,
             Err(FindError::NotFound) => return Err(TransactError::Refused(MakeError::NotFound)),
-            Err(FindError::Store(error)) => return Err(TransactError::NotStored(error)),
+            // It is stored; what it is cannot be told.
+            Err(FindError::Store(error)) => return Err(TransactError::Unknown(error.to_string())),
         };
         if sessions.is_empty() {
             return Err(TransactError::Refused(MakeError::NotFound));

@@ -92,14 +92,24 @@ impl Service {
         request_id: usher_shared::id::PermissionId,
         option_id: String,
     ) -> Result<(), TurnError> {
-        let answered_by = caller.clone();
+        self.available(caller.clone(), target).await?;
+        let session_id = target.session_id;
+        stop::pause("answer", session_id).await;
+        let answered = self.questions.answer(session_id, request_id, option_id, caller.clone());
+        if let Err(TurnError::PermissionClosed) = answered {
+            // An archive or a delete in between closed it: then that is what the caller is told.
+            self.available(caller, target).await?;
+        }
+        answered
+    }
+
+    async fn available(&self, caller: Caller, target: Target) -> Result<(), TurnError> {
         self.store
             .read(move |reads| {
                 authorize(reads.session(target.session_id)?, &target, &caller)?;
-                Ok::<_, TurnError>(())
+                Ok(())
             })
-            .await?;
-        self.questions.answer(target.session_id, request_id, option_id, answered_by)
+            .await
     }
 
     /// Marks that the agent may have the prompt from here on. Refused if the turn may not go on.

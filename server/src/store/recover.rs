@@ -76,19 +76,24 @@ pub(super) fn settle(writer: &Sqlite, trail: &Trail, why: String) -> Commit {
     }
 }
 
-/// Looks at the rows that carry the group's id, if it is there. None: no such row is left to tell.
+/// Looks at the rows that carry the group's id, if it is there. None: no such row is left to tell, or
+/// they disagree, which no commit can bring about.
 fn is_there(writer: &Sqlite, trail: &Trail) -> Result<Option<bool>, StoreError> {
-    for session in trail.kept.iter().rev() {
+    let mut there = None;
+    for session in &trail.kept {
         let found: Option<Option<Vec<u8>>> = writer
             .conn
             .query_row(sql::SESSION_OPERATION, [session.0], |row| row.get(0))
             .optional()
             .map_err(store_error)?;
-        if let Some(operation) = found {
-            return Ok(Some(operation.as_deref() == Some(trail.id.as_bytes())));
+        let Some(operation) = found else { continue };
+        let carries = operation.as_deref() == Some(trail.id.as_bytes());
+        if there.is_some_and(|there| there != carries) {
+            return Ok(None);
         }
+        there = Some(carries);
     }
-    Ok(None)
+    Ok(there)
 }
 
 /// Copies the whole log into the database file and syncs that.

@@ -138,11 +138,9 @@ impl SqliteStore {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || {
             let _permit = permit.map_err(|_| StoreError::Closed)?;
-            let reader = readers(&shared).pop();
-            let mut reader = reader.ok_or(StoreError::Closed)?;
-            let result = read_in_transaction(&mut reader, query);
-            readers(&shared).push(reader);
-            result
+            let conn = readers(&shared).pop();
+            let mut reader = Lent { conn: Some(conn.ok_or(StoreError::Closed)?), shared: &shared };
+            read_in_transaction(reader.conn.as_mut().ok_or(StoreError::Closed)?, query)
         });
         read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
@@ -156,6 +154,21 @@ impl Drop for EndsTheProcess {
     fn drop(&mut self) {
         if thread::panicking() {
             std::process::abort();
+        }
+    }
+}
+
+/// A reader that comes back whatever becomes of the query, without a transaction.
+struct Lent<'a> {
+    conn: Option<Sqlite>,
+    shared: &'a Shared,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            roll_back(&conn);
+            readers(self.shared).push(conn);
         }
     }
 }
@@ -222,16 +235,17 @@ where
         writer: &mut Sqlite,
         events: &mut Vec<(SessionId, Event)>,
     ) -> Result<(), StoreError> {
-        match (self.operation)(&mut Reads::new(writer)) {
+        let decided = (self.operation)(&mut Reads::new(writer));
+        still_in_group(writer)?;
+        match decided {
             Err(refusal) => self.result = Some(Err(refusal)),
             Ok(decision) => match write(writer, &decision) {
                 Ok(()) => {
                     events.extend(decision.events);
                     self.result = Some(Ok(decision.reply));
                 }
-                Err(error @ (StoreError::Damaged(_) | StoreError::Database(_)))
-                    if !writer.conn.is_autocommit() =>
-                {
+                Err(error @ (StoreError::Damaged(_) | StoreError::Database(_))) => {
+                    still_in_group(writer)?;
                     error!(%error, "a decision does not fit its rows");
                     writer.run("ROLLBACK TO job")?;
                     writer.run("RELEASE job")?;
@@ -256,6 +270,15 @@ where
         };
         // The caller may have gone; its effect stands.
         drop(done.send(answer));
+    }
+}
+
+/// SQLite undoes a whole transaction by itself after some errors, also when it only reads: whatever
+/// the group did before is gone, and nothing may be written or committed as if it were there.
+fn still_in_group(writer: &Sqlite) -> Result<(), StoreError> {
+    match writer.conn.is_autocommit() {
+        false => Ok(()),
+        true => Err(StoreError::Io("the transaction was undone".to_owned())),
     }
 }
 

@@ -1,158 +1,26 @@
 //! What each request does to the reference, and what it is answered with.
 
 use serde_json::{Value, json};
-use usher_tests::client::{Answer, Refusal, merge};
+use usher_tests::client::{Answer, Refusal};
 
-use super::session::{Entry, Place, Receipt, Session};
+use super::ask::{Ask, Call, Prompt};
+use super::session::{Entry, Place, Receipt, Session, Standing, unite};
 use super::shown::{entry_name, question_name, undo_name};
 use super::turn::{BLANK_LINE, turn_name};
 use super::{Folding, Model, Settings, refused, refused_with};
-
-/// What an admission sends.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Prompt {
-    pub(crate) content: String,
-    pub(crate) model: Option<String>,
-    pub(crate) plan_mode: bool,
-}
-
-/// One request, with the model's names. Ids that name nothing are allowed everywhere.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Call {
-    /// Unlike that of any other request of the sequence: names what the request makes.
-    pub(crate) number: u32,
-    /// Which session.
-    pub(crate) session: usize,
-    /// The names of the session as the caller knows them.
-    pub(crate) identity: Value,
-    /// What is asked for.
-    pub(crate) ask: Ask,
-}
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ask {
-    Add {
-        admission_id: Option<String>,
-        prompt: Prompt,
-    },
-    Get {
-        entry: u32,
-    },
-    Remove {
-        entry: u32,
-    },
-    Merge {
-        entry: u32,
-    },
-    Reorder {
-        order: Vec<u32>,
-        expected_revision: Option<u64>,
-    },
-    SendNow {
-        entry: Option<u32>,
-        expected_turn: Option<u32>,
-        expected_revision: Option<u64>,
-        resume: bool,
-    },
-    Clear {
-        expected_revision: Option<u64>,
-    },
-    Restore {
-        undo: u32,
-    },
-    Drain,
-    AutoRun {
-        on: bool,
-    },
-    Cancel {
-        expected_turn: Option<u32>,
-    },
-    Resolve {
-        turn: u32,
-        resend: bool,
-    },
-    Respond {
-        question: u32,
-        option: &'static str,
-    },
-}
-
-impl Call {
-    /// Returns the action and the fields of the request.
-    pub(crate) fn request(&self) -> (&'static str, Value) {
-        let (action, fields) = match &self.ask {
-            Ask::Add { admission_id, prompt } => {
-                let mut fields = json!({"content": prompt.content});
-                if let Some(id) = admission_id {
-                    fields["client_queue_id"] = json!(id);
-                }
-                if let Some(model) = &prompt.model {
-                    fields["model"] = json!(model);
-                }
-                if prompt.plan_mode {
-                    fields["plan_mode"] = json!(true);
-                }
-                ("message.queue.add", fields)
-            }
-            Ask::Remove { entry } => {
-                ("message.queue.remove", json!({"entry_id": entry_name(*entry)}))
-            }
-            Ask::Get { entry } => {
-                ("message.queue.entry.get", json!({"entry_id": entry_name(*entry)}))
-            }
-            Ask::Merge { entry } => {
-                ("message.queue.merge", json!({"entry_id": entry_name(*entry)}))
-            }
-            Ask::Reorder { order, expected_revision } => {
-                let order: Value = order.iter().map(|entry| entry_name(*entry)).collect();
-                let fields = json!({
-                    "ordered_ids": order, "expected_queue_revision": expected_revision,
-                });
-                ("message.queue.reorder", fields)
-            }
-            Ask::SendNow { entry, expected_turn, expected_revision, resume } => {
-                let fields = json!({
-                    "scope": if entry.is_some() { "entry" } else { "all" },
-                    "entry_id": entry.map(entry_name),
-                    "expected_turn_id": expected_turn.map(turn_name),
-                    "expected_queue_revision": expected_revision,
-                    "resume": if *resume { Value::Null } else { json!(false) },
-                });
-                ("message.queue.send_now", fields)
-            }
-            Ask::Clear { expected_revision } => {
-                ("message.queue.cancel", json!({"expected_queue_revision": expected_revision}))
-            }
-            Ask::Restore { undo } => {
-                ("message.queue.restore", json!({"undo_id": undo_name(*undo)}))
-            }
-            Ask::Drain => ("message.queue.drain", json!({})),
-            Ask::AutoRun { on } => ("message.queue.auto_run.set", json!({"enabled": on})),
-            Ask::Cancel { expected_turn } => {
-                ("turn.cancel", json!({"expected_turn_id": expected_turn.map(turn_name)}))
-            }
-            Ask::Resolve { turn, resend } => {
-                let resolution = if *resend { "resend" } else { "drop" };
-                ("turn.resolve", json!({"turn_id": turn_name(*turn), "resolution": resolution}))
-            }
-            Ask::Respond { question, option } => (
-                "permission.respond",
-                json!({"request_id": question_name(*question), "option_id": option}),
-            ),
-        };
-        let mut payload = self.identity.clone();
-        merge(&mut payload, fields);
-        (action, payload)
-    }
-}
 
 impl Model {
     /// Answers one request.
     pub(crate) fn call(&mut self, call: &Call) -> Answer {
         let (fresh, settings) = (call.number, self.settings);
+        match &call.ask {
+            Ask::Archive => return self.archive(call, Standing::Archived),
+            Ask::Unarchive => return self.archive(call, Standing::Open),
+            Ask::Transfer { to, to_identity } => return self.transfer(call, *to, to_identity),
+            _ => {}
+        }
         let session = &mut self.sessions[call.session];
-        if call.identity != session.identity() {
+        if !session.is_available_as(&call.identity) {
             return refused("queue_session_unavailable");
         }
         match &call.ask {
@@ -171,6 +39,9 @@ impl Model {
             Ask::Cancel { expected_turn } => session.ask_cancel(*expected_turn),
             Ask::Resolve { turn, resend } => session.resolve(*turn, *resend),
             Ask::Respond { question, option } => session.respond(*question, option),
+            Ask::Reset { keep_queue } => session.reset(keep_queue.unwrap_or(true)),
+            Ask::Delete => session.delete(),
+            Ask::Archive | Ask::Unarchive | Ask::Transfer { .. } => unreachable!("answered above"),
         }
     }
 }
@@ -241,7 +112,7 @@ impl Session {
             return None;
         }
         tail.content = [tail.content.as_str(), &prompt.content].join(BLANK_LINE);
-        tail.admission_ids.extend(admission_id.clone());
+        unite(&mut tail.admission_ids, admission_id.clone());
         tail.target_revision += 1;
         Some(tail.clone())
     }
@@ -265,6 +136,7 @@ impl Session {
             model: prompt.model.clone(),
             plan_mode: prompt.plan_mode,
             admission_ids: admission_id.iter().cloned().collect(),
+            past: Vec::new(),
             target_revision: 1,
         };
         self.entries.push(entry.clone());
@@ -293,11 +165,8 @@ impl Session {
         let source = self.entries.remove(source);
         let target = &mut self.entries[target];
         target.content = [target.content.as_str(), &source.content].join(BLANK_LINE);
-        for id in source.admission_ids {
-            if !target.admission_ids.contains(&id) {
-                target.admission_ids.push(id);
-            }
-        }
+        unite(&mut target.admission_ids, source.admission_ids);
+        unite(&mut target.past, source.past);
         target.target_revision += 1;
         let survivor = entry_name(target.id);
         self.revision += 1;
@@ -481,10 +350,9 @@ impl Session {
         if self.question().is_some() {
             return refused("session_not_promptable");
         }
-        let unsettled = self
-            .transcript
-            .iter()
-            .position(|line| line.turn == turn && line.role == "user" && line.status == "failed");
+        let unsettled = self.transcript.iter().position(|line| {
+            line.turn == Some(turn) && line.role == "user" && line.status == "failed"
+        });
         let unsettled = unsettled.filter(|index| self.transcript[*index].resolution.is_none());
         let Some(index) = unsettled else {
             let open = self.turn().map(turn_name);

@@ -5,13 +5,15 @@
 //! server's code or answers: a rule that both got wrong alike would never show.
 
 mod agent;
+mod ask;
 mod calls;
+mod lifecycle;
 mod session;
 mod shown;
 mod turn;
 
-pub(crate) use calls::{Ask, Call, Prompt};
-pub(crate) use session::Session;
+pub(crate) use ask::{Ask, Call, Prompt};
+pub(crate) use session::{Session, Standing};
 pub(crate) use shown::Look;
 
 use serde_json::Value;

@@ -26,7 +26,25 @@ pub(crate) struct Entry {
     pub(crate) model: Option<String>,
     pub(crate) plan_mode: bool,
     pub(crate) admission_ids: Vec<String>,
+    /// Admission IDs of another session or of an earlier life: they prove nothing.
+    pub(crate) past: Vec<String>,
     pub(crate) target_revision: u64,
+}
+
+impl Entry {
+    /// It is in another session now, or in another life: its IDs prove nothing any more.
+    pub(super) fn retire(&mut self) {
+        self.past.append(&mut self.admission_ids);
+    }
+}
+
+/// Adds what is not there yet.
+pub(super) fn unite(ids: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
+    for id in more {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
 }
 
 /// The proof of an admission: what was sent, and what was answered.
@@ -41,13 +59,26 @@ pub(super) struct Receipt {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
     pub(super) life: u32,
-    pub(super) turn: u32,
+    /// None: it is about the session itself.
+    pub(super) turn: Option<u32>,
     pub(super) role: &'static str,
     pub(super) content: String,
     pub(super) status: &'static str,
     pub(super) admission_ids: Vec<String>,
+    pub(super) past: Vec<String>,
     pub(super) notice: Option<&'static str>,
     pub(super) resolution: Option<&'static str>,
+}
+
+/// Who still sees a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its owner works with it.
+    Open,
+    /// It can be read; nothing is admitted, nothing starts.
+    Archived,
+    /// It was deleted.
+    Gone,
 }
 
 /// A conversation with its queue.
@@ -56,6 +87,8 @@ pub(crate) struct Session {
     pub(crate) name: usize,
     pub(crate) task: usize,
     pub(crate) life: u32,
+    /// Who still sees it.
+    pub(crate) standing: Standing,
     /// Grows by one with every durable change of the queue.
     pub(crate) revision: u64,
     pub(crate) entries: Vec<Entry>,
@@ -86,6 +119,7 @@ impl Session {
             name,
             task,
             life: 0,
+            standing: Standing::Open,
             revision: 0,
             entries: Vec::new(),
             off: None,
@@ -131,11 +165,21 @@ impl Session {
 
     /// Returns what a session is named by in requests and answers.
     pub(crate) fn identity(&self) -> Value {
+        self.identity_in(self.life)
+    }
+
+    /// Returns what it was named by in an earlier life.
+    pub(crate) fn identity_in(&self, life: u32) -> Value {
         json!({
             "task_id": self.task_name(),
             "session_id": self.session_name(),
-            "session_incarnation_id": self.life_name(self.life),
+            "session_incarnation_id": self.life_name(life),
         })
+    }
+
+    /// Returns whether somebody who names it like this may act on it.
+    pub(super) fn is_available_as(&self, identity: &Value) -> bool {
+        self.standing == Standing::Open && *identity == self.identity()
     }
 
     pub(crate) fn task_name(&self) -> String {

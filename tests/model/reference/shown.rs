@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::{Entry, Message, Session};
+use super::session::{Entry, Message, Session, Standing};
 use super::turn::{Stage, turn_name};
 use super::{Folding, Settings};
 use crate::names::{NUMBER, TIME};
@@ -13,7 +13,14 @@ pub(crate) type Look = [Value; 3];
 impl Session {
     /// Returns what a look at the session gives.
     pub(crate) fn look(&self, settings: Settings) -> Look {
-        [self.queue(settings), self.shown(), self.page()]
+        let [queue, session, page] = [self.queue(settings), self.shown(), self.page()];
+        match self.standing {
+            Standing::Open => [queue, session, page],
+            Standing::Archived => [refusal("queue_session_unavailable"), session, page],
+            Standing::Gone => {
+                [refusal("queue_session_unavailable"), refusal("not_found"), refusal("not_found")]
+            }
+        }
     }
 
     fn queue(&self, settings: Settings) -> Value {
@@ -47,7 +54,7 @@ impl Session {
             "attachments": [],
             "metadata": {
                 "queue_admission_ids": entry.admission_ids,
-                "queue_admission_ids_past": [],
+                "queue_admission_ids_past": entry.past,
                 "entity_references": [],
                 "context_files": [],
                 "plan_comment_refs": [],
@@ -60,7 +67,7 @@ impl Session {
         })
     }
 
-    fn shown(&self) -> Value {
+    pub(super) fn shown(&self) -> Value {
         let turn = self.turn.as_ref();
         let state = match turn {
             None => "idle",
@@ -106,14 +113,14 @@ impl Session {
                 "session_id": self.session_name(),
                 "session_incarnation_id": self.life_name(message.life),
                 "seq": index + 1,
-                "turn_id": turn_name(message.turn),
+                "turn_id": message.turn.map(turn_name),
                 "role": message.role,
                 "content": message.content,
                 "content_truncated": false,
                 "status": message.status,
                 "metadata": {
                     "queue_admission_ids": message.admission_ids,
-                    "queue_admission_ids_past": [],
+                    "queue_admission_ids_past": message.past,
                     "attachments": [],
                     "notice": message.notice,
                     "resolution": message.resolution,
@@ -126,6 +133,10 @@ impl Session {
         let messages: Value = self.transcript.iter().enumerate().map(message).collect();
         json!({"messages": messages, "has_more": false})
     }
+}
+
+fn refusal(code: &str) -> Value {
+    json!({"code": code, "details": {}})
 }
 
 pub(crate) fn entry_name(id: u32) -> String {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use super::agent::{Step, script};
-use super::session::{Entry, Message, Place, Session};
+use super::session::{Entry, Message, Place, Session, Standing, unite};
 
 /// How far an open turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,8 @@ impl Session {
             step(&mut next).then_some(next)
         };
         let Some(turn) = &self.turn else {
-            return after(&|next| next.off.is_none() && next.reserve_head()).into_iter().collect();
+            let starts = self.standing == Standing::Open && self.off.is_none();
+            return after(&|next| starts && next.reserve_head()).into_iter().collect();
         };
         if turn.stopping && turn.question.is_some() {
             return after(&Self::close_question).into_iter().collect();
@@ -108,7 +109,7 @@ impl Session {
         // Unlike that of any other session's turn.
         let id = self.name as u32 * 1_000 + self.begun;
         if let Some(again) = again {
-            self.transcript[again].turn = id;
+            self.transcript[again].turn = Some(id);
         }
         self.told.push(("turn.started", json!({"turn_id": turn_name(id)})));
         self.turn = Some(Turn {
@@ -135,22 +136,22 @@ impl Session {
         } else {
             let reserved = |entry: &mut Entry| entry.place == Place::Reserved;
             let entries: Vec<Entry> = self.entries.extract_if(.., reserved).collect();
-            let mut admission_ids: Vec<String> = Vec::new();
-            for id in entries.iter().flat_map(|entry| &entry.admission_ids) {
-                if !admission_ids.contains(id) {
-                    admission_ids.push(id.clone());
-                }
+            let (mut admission_ids, mut past) = (Vec::new(), Vec::new());
+            for entry in &entries {
+                unite(&mut admission_ids, entry.admission_ids.clone());
+                unite(&mut past, entry.past.clone());
             }
             let contents: Vec<_> = entries.iter().map(|entry| entry.content.as_str()).collect();
             let content = contents.join(BLANK_LINE);
             self.revision += 1;
             self.transcript.push(Message {
                 life,
-                turn: turn.id,
+                turn: Some(turn.id),
                 role: "user",
                 content: content.clone(),
                 status: "complete",
                 admission_ids,
+                past,
                 notice: None,
                 resolution: None,
             });
@@ -203,8 +204,13 @@ impl Session {
         turn.script.push_front(Step::Say(format!("You chose: {name}")));
     }
 
-    fn line(&self, role: &'static str, content: String, status: &'static str) -> Message {
-        let turn = self.turn.as_ref().expect("a turn is open").id;
+    pub(super) fn line(
+        &self,
+        role: &'static str,
+        content: String,
+        status: &'static str,
+    ) -> Message {
+        let turn = self.turn.as_ref().map(|turn| turn.id);
         Message {
             life: self.life,
             turn,
@@ -212,6 +218,7 @@ impl Session {
             content,
             status,
             admission_ids: Vec::new(),
+            past: Vec::new(),
             notice: None,
             resolution: None,
         }
@@ -246,7 +253,7 @@ impl Session {
             };
         }
         if outcome == "failed" {
-            let is_prompt = |line: &&mut Message| line.turn == turn.id && line.role == "user";
+            let is_prompt = |line: &&mut Message| line.turn == Some(turn.id) && line.role == "user";
             let prompt = self.transcript.iter_mut().find(is_prompt);
             prompt.expect("the agent had the prompt").status = "failed";
             self.park("failed");
@@ -311,12 +318,27 @@ impl Session {
         }
     }
 
-    /// Begins the turn of what was sent now, if no other is open.
+    /// The same for an archive: nothing is parked.
+    pub(super) fn stop_for_archive(&mut self) {
+        let before = self.waiting().count();
+        if self.turn.as_ref().is_some_and(|turn| !turn.stopping) {
+            self.stop(None);
+        }
+        if self.waiting().count() != before {
+            self.revision += 1;
+        }
+    }
+
+    /// Begins the turn of what was sent now, if no other is open; what nobody can send any more
+    /// waits again.
     pub(super) fn open_claimed(&mut self) {
+        let starts = self.standing == Standing::Open;
+        let place = if starts { Place::Reserved } else { Place::Waiting };
         let claimed = self.entries.iter_mut().filter(|entry| entry.place == Place::Claimed);
-        let claimed = claimed.map(|entry| entry.place = Place::Reserved).count();
-        if claimed > 0 {
-            self.open(None);
+        match claimed.map(|entry| entry.place = place).count() {
+            0 => {}
+            _ if starts => self.open(None),
+            _ => self.revision += 1,
         }
     }
 }

@@ -12,7 +12,7 @@ use usher_shared::protocol::session::{
 use super::{Context, Routed, Router, Watch};
 use crate::domain::lifecycle::{OnReset, SessionPatch};
 use crate::domain::session::{Session, Target};
-use crate::net::hub::Missed;
+use crate::net::hub::{Missed, Watched};
 use crate::net::wire::{self, PageEnd, Refused};
 use crate::service::Service;
 
@@ -143,7 +143,7 @@ async fn subscribe(
     let epoch = context.hub.epoch();
     let found = context.service.session(context.caller.clone(), id).await;
     found.map_err(|error| Ok(wire::find_error(error)))?;
-    let (newest, live) = context.hub.watch(id, &context.wake);
+    let (newest, live, watched) = context.hub.watch(id, &context.wake);
     let resumes_after = params.after_event_seq.filter(|place| {
         params.epoch == Some(epoch)
             && matches!(context.hub.missed(id, *place, 0), Missed::Events { .. })
@@ -152,7 +152,9 @@ async fn subscribe(
     let view = match context.service.view(context.caller.clone(), id, limit).await {
         Ok(view) => view,
         Err(error) => {
-            context.hub.unwatch(id, &context.wake);
+            if watched == Watched::Anew {
+                context.hub.unwatch(id, &context.wake);
+            }
             return Err(Ok(wire::find_error(error)));
         }
     };

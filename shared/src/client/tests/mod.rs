@@ -1,5 +1,6 @@
 //! Scripted frames against the engine: a server of lines, and a clock that the test moves.
 
+mod late;
 mod link;
 mod mirror;
 mod recovery;

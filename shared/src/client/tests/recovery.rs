@@ -55,8 +55,11 @@ fn c001_a_late_reply_looks_once_retries_with_the_same_bytes_and_is_accepted() {
     rig.reply(&retry, &add_reply("k1", AdmissionOutcome::Replayed));
     let proof = Acceptance::Replied(admitted(1, AdmissionOutcome::Replayed));
     assert_eq!(rig.states("k1"), [DeliveryState::Accepted(proof)]);
+    let shown = rig.engine.mirror().unwrap().queue().clone();
     rig.reply(&add, &add_reply("k1", AdmissionOutcome::Admitted));
     assert_eq!(rig.states("k1"), [], "the late reply of a settled send is nothing");
+    assert_eq!(rig.engine.deliveries().len(), 0);
+    assert_eq!(rig.engine.mirror().unwrap().queue(), &shown, "no row of its own");
 }
 
 #[test]

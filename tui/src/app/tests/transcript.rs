@@ -1,8 +1,10 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 use usher_shared::counter::MessageSeq;
 use usher_shared::protocol::transcript::{MessageMetadata, MessageStatus, Role};
+use usher_shared::time::UnixMillis;
 
 use super::peer::Peer;
+use crate::app::message_rows::RowKind;
 
 /// A session with this many messages of two lines each.
 fn with_messages(count: usize) -> Peer {
@@ -143,4 +145,37 @@ fn a_streaming_message_grows_and_keeps_its_rows_right() {
     message.status = MessageStatus::Complete;
     peer.tell_message(message);
     assert_eq!(shown(&peer), ["demo", "one two"]);
+}
+
+#[test]
+fn c109_times_are_those_of_the_place_and_order_nothing() {
+    let mut peer = Peer::new(80, 60);
+    // Berlin, where an hour comes twice on the last Sunday of October.
+    let berlin = jiff::tz::TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    peer.state.clock.zone = berlin;
+    let at = |text: &str| serde_json::from_str(&format!("\"{text}\"")).unwrap();
+    let cases = [
+        (at("2026-10-25T00:30:00Z"), "02:30"),
+        (at("2026-10-25T01:30:00Z"), "02:30"),
+        (at("2026-10-25T01:59:59Z"), "02:59"),
+        (at("2026-10-25T00:59:59Z"), "02:59"),
+        (at("2016-12-31T23:59:60Z"), "00:59"),
+        (at("9999-12-30T21:00:00Z"), "22:00"),
+        (UnixMillis::new(0), "01:00"),
+        (UnixMillis::new(-1), "00:59"),
+    ];
+    for (number, (time, _)) in cases.iter().enumerate() {
+        let role = if number % 2 == 0 { Role::User } else { Role::Agent };
+        peer.speak(role, None, &format!("message {number}"));
+        peer.messages.last_mut().unwrap().created_at = *time;
+    }
+    peer.connect();
+    let (columns, height) = peer.state.transcript_size();
+    let rows = peer.state.transcript_window(columns, height).rows;
+    let speakers = rows.iter().filter(|row| row.kind == RowKind::Speaker);
+    let times: Vec<String> = speakers.map(|row| row.right.to_string()).collect();
+    assert_eq!(times, cases.map(|(_, shown)| shown.to_owned()));
+    let texts = rows.iter().filter(|row| row.kind == RowKind::Body).map(|row| row.text.to_string());
+    let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+    assert_eq!(texts, (0..cases.len()).map(|n| format!("message {n}")).collect::<Vec<_>>());
 }
