@@ -192,7 +192,7 @@ async fn an_archived_task_is_read_only_and_comes_back_as_it_was() {
 async fn who_watches_an_archived_session_sees_its_turn_end() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
+    let chat = Chat::watched(&mut client).await;
     let mut watcher = Client::connect(&server).await;
     watcher.subscribe(&chat).await;
     client.admit(&chat, "k1", "/demo hang").await;
@@ -211,7 +211,7 @@ async fn who_watches_an_archived_session_sees_its_turn_end() {
 async fn who_watches_is_told_how_the_turn_of_an_archived_task_ends() {
     let server = Server::start();
     let mut client = Client::connect(&server).await;
-    let chat = watched(&mut client).await;
+    let chat = Chat::watched(&mut client).await;
     client.admit(&chat, "k1", "/demo deaf; say never mind; hang").await;
     client.until_running(&chat).await;
     let entry = client.admit(&chat, "k2", "B").await;
