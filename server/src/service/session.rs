@@ -162,7 +162,8 @@ impl Service {
                 let session = owned(reads, &caller, session_id)?;
                 let entries = reads.visible_entries(session.key)?;
                 let policy = given.over(&session.saved).policy();
-                Ok(QueueView { session, entries, policy })
+                let leases = reads.leases(session.key)?;
+                Ok(QueueView { session, entries, policy, leases })
             })
             .await
     }

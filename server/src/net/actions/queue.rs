@@ -74,7 +74,8 @@ impl Router {
     pub(super) fn entry_get(self, params: EntryGetParams) -> Routed {
         let target = wire::target(&params.identity);
         self.work(Some(target.session_id), EntryGetParams::ACTION, move |context| async move {
-            let found = context.service.entry(context.caller.clone(), target, params.entry_id).await;
+            let found =
+                context.service.entry(context.caller.clone(), target, params.entry_id).await;
             let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
             Ok(wire::shown(&target, entry, &leases, &context.viewer()))
         })
