@@ -57,6 +57,8 @@ pub const SNIPPET_BYTES_MAX: usize = 200;
 pub const READ_BYTES_MAX: u64 = 524_288;
 /// A request id, bytes.
 pub const REQUEST_ID_BYTES_MAX: usize = 64;
+/// The name of an action that an error repeats, bytes; none of ours is longer.
+pub const ACTION_BYTES_MAX: usize = 64;
 /// Titles and names of models and agents, bytes.
 pub const NAME_BYTES_MAX: usize = 1_024;
 /// A directory, bytes: the usual PATH_MAX.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
+use usher_tests::actions::UNKNOWN;
 use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::server::Server;
@@ -266,8 +267,13 @@ async fn c015_admission_ids_are_checked_in_bytes_and_never_changed() {
         json!({"id": "x"}),
     ] {
         let payload = chat.with(json!({"client_queue_id": id, "content": "text"}));
-        let answer = client.request("message.queue.add", payload).await;
-        assert_eq!(answer, Err(validation("client_queue_id")), "{id}");
+        let is_too_long = id.as_str().is_some_and(|id| id.len() > 128);
+        let too_long = json!({"field": "client_queue_id", "limit": 128});
+        let refused = match is_too_long {
+            true => Refusal::new("validation", too_long),
+            false => validation("client_queue_id"),
+        };
+        assert_eq!(client.request("message.queue.add", payload).await, Err(refused), "{id:?}");
     }
     assert_eq!(client.entries(&chat).await.len(), good.len());
 }
@@ -390,4 +396,23 @@ async fn an_unidentified_prompt_is_stored_once_per_request_without_a_promise() {
         assert_eq!(answer["metadata"]["queue_admission_ids"], json!([]));
     }
     assert_eq!(contents(&client.entries(&chat).await), ["same", "same"]);
+}
+
+#[tokio::test]
+async fn c053_blank_content_is_a_wrong_shape_whoever_sends_it_and_whatever_its_id_meant_before() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    client.admit(&chat, "k", "A").await;
+    let mut foreign = chat.clone();
+    foreign.session_id = UNKNOWN.to_owned();
+    let refused = Err(Refusal::new("validation", json!({"field": "content"})));
+    for blank in ["", " \n\t", "\u{200b}\u{3000}"] {
+        for chat in [&chat, &foreign] {
+            for id in ["k", "k2"] {
+                assert_eq!(client.add(chat, id, blank).await, refused, "{blank:?}");
+            }
+        }
+    }
+    assert_eq!(client.queue(&chat).await["count"], 1);
 }

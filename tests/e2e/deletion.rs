@@ -209,3 +209,76 @@ async fn what_was_to_be_deleted_when_the_server_died_is_deleted_at_the_next_star
         client.ok("ping", json!({})).await;
     }
 }
+
+/// An agent that goes on, whatever it is asked, until there is a file `go`.
+const DEAF: &str = "[agents.deaf]\nkind = \"command\"\ncommand = \"sh\"\n\
+    args = [\"-c\", \"trap '' INT TERM HUP; cat >input; while [ ! -e go ]; do sleep 0.05; done\"]\n\
+    cancel_grace = \"10m\"\n";
+
+/// A session whose agent is [`DEAF`] and runs.
+async fn deaf(client: &mut Client, server: &Server) -> Chat {
+    let work = server.launch().home().path("work");
+    let chat = Chat::create_with(client, json!({"agent": "deaf", "workspace_dir": work})).await;
+    client.subscribe(&chat).await;
+    client.admit(&chat, "k", "go on").await;
+    client.until_running(&chat).await;
+    chat
+}
+
+fn let_end(server: &Server) {
+    std::fs::write(server.launch().home().path("work/go"), "").unwrap();
+}
+
+#[tokio::test]
+async fn nothing_else_waits_until_the_agents_of_a_task_have_stopped() {
+    let server = Launch::new().config(DEAF).start();
+    let mut client = Client::connect(&server).await;
+    let archived = deaf(&mut client, &server).await;
+    let deleted = deaf(&mut client, &server).await;
+    let archive = json!({"task_id": archived.task_id});
+    let archive = client.send("task.archive", archive).await.unwrap();
+    let delete = json!({"task_id": deleted.task_id});
+    let delete = client.send("task.delete", delete).await.unwrap();
+    // The agents go on for as long as this takes.
+    client.ok("ping", json!({})).await;
+    client.ok("settings.get", json!({})).await;
+    client.ok("task.list", json!({})).await;
+    client.ok("session.list", json!({})).await;
+    let other = Chat::create(&mut client).await;
+    client.admit(&other, "k", "hello").await;
+    let_end(&server);
+    for (request, chat) in [(archive, archived), (delete, deleted)] {
+        assert_eq!(client.answer(&request).await, Ok(Ok(json!({"task_id": chat.task_id}))));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_does_not_wait_for_agents_and_finds_what_it_decided() {
+    let server = Launch::new().config(DEAF).start();
+    let instance = json!({"client_instance": uuid::Uuid::new_v4()});
+    let mut client = Client::dial(&server).await.unwrap();
+    client.hello(instance.clone()).await.unwrap();
+    let archived = deaf(&mut client, &server).await;
+    let deleted = deaf(&mut client, &server).await;
+    let gone = deaf(&mut client, &server).await;
+    client.send("task.archive", json!({"task_id": archived.task_id})).await.unwrap();
+    client.send("task.delete", json!({"task_id": deleted.task_id})).await.unwrap();
+    client.send("session.delete", gone.identity()).await.unwrap();
+    // Waits behind the one before, and is finished all the same.
+    client.send("task.delete", json!({"task_id": archived.task_id})).await.unwrap();
+    client.ok("ping", json!({})).await;
+    let mut back = Client::dial(&server).await.unwrap();
+    back.hello(instance).await.unwrap();
+    for chat in [&archived, &deleted] {
+        assert_eq!(back.request("task.get", json!({"task_id": chat.task_id})).await, not_found());
+    }
+    let get = json!({"session_id": gone.session_id});
+    assert_eq!(back.request("session.get", get).await, not_found());
+    // Their rows are there until the agents have ended.
+    let turns = || rows(&server).into_iter().find(|(table, _)| *table == "turns");
+    assert_eq!(turns(), Some(("turns", 3)));
+    let_end(&server);
+    while turns().is_some() {
+        back.ok("ping", json!({})).await;
+    }
+}

@@ -1,11 +1,20 @@
 //! Frames that are no requests, and more requests than a link may have.
 
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
+use tokio::net::UnixStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use usher_tests::PATIENCE;
+use usher_tests::actions::UNKNOWN;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::{Client, Closed, Refusal};
 use usher_tests::server::{Launch, Server};
+use uuid::Uuid;
 
 fn bad_request() -> Refusal {
     Refusal::new("bad_request", json!({}))
@@ -20,12 +29,14 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
         Message::text("[]"),
         Message::text("null"),
         Message::text("\"ping\""),
+        Message::text(r#"["1","request","ping"]"#),
         Message::text(r#"{"type":"request","action":"ping"}"#),
         Message::text(r#"{"id":"","type":"request","action":"ping"}"#),
         Message::text(r#"{"id":7,"type":"request","action":"ping"}"#),
-        Message::text(r#"{"id":"1","action":"ping"}"#),
-        Message::text(r#"{"id":"1","type":"response","action":"ping"}"#),
-        Message::text(r#"{"id":"1","type":"request"}"#),
+        Message::text(r#"{"id":["1"],"type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1\u0000","type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1\n","type":"request","action":"ping"}"#),
+        Message::text(r#"{"id":"1","id":"1","type":"request","action":"ping"}"#),
         Message::text(format!(r#"{{"id":"{}","type":"request","action":"ping"}}"#, "x".repeat(65))),
         Message::text("[".repeat(100_000)),
         Message::text(r#"{"id":"1","type":"request","action":"ping"} {}"#),
@@ -35,9 +46,103 @@ async fn what_is_no_request_is_refused_and_the_link_goes_on() {
     for frame in frames {
         let mut client = Client::connect(&server).await;
         client.send_raw(frame.clone()).await.unwrap();
-        assert_eq!(client.refusal_or_answer("1").await, bad_request(), "{frame:.60}");
+        assert_eq!(client.refusal().await, Ok(bad_request()), "{frame:.60}");
         client.ok("ping", json!({})).await;
     }
+}
+
+#[tokio::test]
+async fn a_frame_with_an_id_that_is_wrong_otherwise_is_refused_with_it() {
+    let server = Server::start();
+    for frame in [
+        r#"{"id":"a","action":"ping"}"#,
+        r#"{"id":"a","type":"response","action":"ping"}"#,
+        r#"{"id":"a","type":["request"],"action":"ping"}"#,
+        r#"{"id":"a","type":"request"}"#,
+        r#"{"id":"a","type":"request","action":7}"#,
+        r#"{"action":"ping","action":"ping","type":"request","id":"a"}"#,
+        r#"{"id":"a","type":"request","action":"ping","payload":{},"payload":{}}"#,
+    ] {
+        // Before the hello and after it.
+        let mut client = Client::dial(&server).await.unwrap();
+        for greeted in [false, true] {
+            client.send_raw(Message::text(frame)).await.unwrap();
+            assert_eq!(client.answer("a").await, Ok(Err(bad_request())), "{frame}");
+            if !greeted {
+                client.hello(json!({})).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_error_repeats_what_was_sent_beyond_its_action() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    let text = "\u{85}sEcReT".repeat(500_000);
+    let key: serde_json::Map<_, _> = [(text.clone(), json!(1))].into_iter().collect();
+    for (action, fields) in [
+        ("message.queue.add", json!({"content": "x", "plan_mode": text})),
+        ("message.queue.add", json!({"content": [text]})),
+        ("message.queue.add", json!({"content": "x", "client_queue_id": text})),
+        ("message.queue.send_now", json!({"scope": text})),
+        ("turn.resolve", json!({"turn_id": {"x": text}, "resolution": text})),
+        ("message.queue.remove", json!(key)),
+        ("task.create", json!({"title": text})),
+        ("task.create", json!({"title": "t", "workspace_dir": text})),
+        ("task.create", json!({"title": "t", "agent": "sEcReT"})),
+        (&text, json!({})),
+        (&"x".repeat(65), json!({})),
+    ] {
+        let id = client.send(action, chat.with(fields)).await.unwrap();
+        let mut answer = client.text().await.unwrap();
+        while answer.contains("notification") {
+            answer = client.text().await.unwrap();
+        }
+        assert!(answer.len() < 512 && !answer.contains("sEcReT"), "{action:.60}: {answer:.512}");
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let known = action.len() <= 64;
+        assert_eq!(answer["action"], if known { json!(action) } else { json!(null) });
+        assert_eq!((&answer["id"], &answer["type"]), (&json!(id), &json!("error")));
+    }
+}
+
+#[tokio::test]
+async fn only_objects_are_objects_and_only_strings_are_words() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::create(&mut client).await;
+    for (action, payload, field) in [
+        ("ping", json!([]), "payload"),
+        ("settings.get", json!([]), "payload"),
+        ("settings.set", json!([1, null, null]), "payload"),
+        ("task.create", json!(["TT", null, null, null, null]), "payload"),
+        ("task.list", json!("x"), "payload"),
+        ("task.create", json!({"title": "t", "kind": {"quick": null}}), "kind"),
+        ("task.create", json!({"title": "t", "kind": ["quick"]}), "kind"),
+        ("message.queue.send_now", chat.with(json!({"scope": {"all": null}})), "scope"),
+        (
+            "message.queue.add",
+            chat.with(json!({"content": "x", "context_files": [["p", "n"]]})),
+            "context_files[0]",
+        ),
+        (
+            "turn.resolve",
+            chat.with(json!({"turn_id": UNKNOWN, "resolution": {"drop": null}})),
+            "resolution",
+        ),
+    ] {
+        let refused = Refusal::new("validation", json!({"field": field}));
+        assert_eq!(client.request(action, payload.clone()).await, Err(refused), "{payload}");
+    }
+    let repeated =
+        r#"{"id":"a","type":"request","action":"task.create","payload":{"title":"a","title":"b"}}"#;
+    client.send_raw(Message::text(repeated)).await.unwrap();
+    let refused = Refusal::new("validation", json!({"field": "title"}));
+    assert_eq!(client.answer("a").await, Ok(Err(refused)));
+    let tasks = client.ok("task.list", json!({})).await;
+    assert_eq!(tasks["tasks"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -72,10 +177,72 @@ async fn c085_a_frame_over_the_limit_closes_only_its_own_link() {
     assert!(client.answer("big").await.unwrap().is_ok());
     // The server may close before it has taken all of it.
     let _ = client.send_raw(Message::text(frame(16_777_217))).await;
-    let closed = client.closed().await;
-    assert!([Some(1009), None].contains(&closed.code), "{closed:?}");
+    assert_eq!(client.closed().await, Closed { code: Some(1009) });
     bystander.ok("ping", json!({})).await;
     assert_eq!(contents(&bystander.entries(&chat).await), ["x"]);
+}
+
+#[tokio::test]
+async fn whoever_sends_too_much_is_told_so_however_it_is_sent() {
+    let server = Server::start();
+    for _ in 0..5 {
+        // In pieces, after the hello.
+        let mut client = Client::connect(&server).await;
+        for piece in 0..6 {
+            let code = if piece == 0 { Data::Text } else { Data::Continue };
+            let frame = Frame::message(vec![b'x'; 4_194_304], OpCode::Data(code), piece == 5);
+            let _ = client.send_raw(Message::Frame(frame)).await;
+        }
+        assert_eq!(client.closed().await, Closed { code: Some(1009) });
+        // Before it, over both doors.
+        let doors = [Client::dial(&server).await, Client::dial_tcp(&server, &[]).await];
+        for client in doors {
+            let mut client = client.unwrap();
+            let _ = client.send_raw(Message::text("x".repeat(2_000_000))).await;
+            assert_eq!(client.closed().await, Closed { code: Some(1009) });
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_before_a_client_vanished_takes_effect_though_no_answer_arrives() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    for round in 0..5 {
+        let chat = Chat::parked(&mut client).await;
+        let hello = json!({
+            "protocol": [1], "client": {"name": "t", "version": "0"},
+            "client_instance": Uuid::new_v4(),
+        });
+        let request = |id: &str, action: &str, payload: &serde_json::Value| {
+            let frame = json!({"id": id, "type": "request", "action": action, "payload": payload});
+            Message::text(frame.to_string())
+        };
+        let stream = UnixStream::connect(server.launch().socket()).await.unwrap();
+        let (mut vanishing, _) =
+            tokio_tungstenite::client_async("ws://localhost/ws", stream).await.unwrap();
+        vanishing.send(request("hello", "hello", &hello)).await.unwrap();
+        assert!(vanishing.next().await.unwrap().unwrap().is_text());
+        // From here on nothing that the server writes arrives, not even the answer to a ping.
+        let stream = vanishing.get_ref().as_fd().try_clone_to_owned().unwrap();
+        std::os::unix::net::UnixStream::from(stream).shutdown(Shutdown::Read).unwrap();
+        let mut expected = Vec::new();
+        for number in 0..100 {
+            let text = number.to_string();
+            if number % 10 == 0 {
+                vanishing.feed(request("p", "ping", &json!({}))).await.unwrap();
+                vanishing.feed(Message::Ping(Vec::new().into())).await.unwrap();
+            }
+            let add = chat.prompt(&text, &text);
+            vanishing.feed(request(&text, "message.queue.add", &add)).await.unwrap();
+            expected.push(text);
+        }
+        vanishing.flush().await.unwrap();
+        drop(vanishing);
+        // Answered when the old link has finished everything.
+        Client::dial(&server).await.unwrap().hello(hello).await.unwrap();
+        assert_eq!(contents(&client.entries(&chat).await), expected, "round {round}");
+    }
 }
 
 #[tokio::test]
@@ -102,8 +269,8 @@ async fn unknown_actions_and_wrong_payloads_are_named() {
         assert_eq!(answer, Err(Refusal::new("unknown_action", json!({}))), "{action:?}");
     }
     for payload in [json!([]), json!("x"), json!(7)] {
-        let refusal = client.request("task.get", payload.clone()).await.unwrap_err();
-        assert_eq!(refusal.code, "validation", "{payload}");
+        let refused = Refusal::new("validation", json!({"field": "payload"}));
+        assert_eq!(client.request("task.get", payload.clone()).await, Err(refused), "{payload}");
     }
     client.ok("ping", json!({})).await;
     // `payload` may be left out, and null is the same.
@@ -153,7 +320,6 @@ async fn pings_of_the_transport_are_answered() {
 #[tokio::test]
 async fn a_link_that_vanishes_in_the_middle_of_a_frame_leaves_nothing_behind() {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::UnixStream;
 
     let server = Server::start();
     let mut client = Client::connect(&server).await;

@@ -1,5 +1,6 @@
 //! The first request, who is let in, and what a server says about itself.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -104,6 +105,79 @@ async fn without_a_common_protocol_the_link_is_closed() {
 }
 
 #[tokio::test]
+async fn the_version_is_agreed_on_before_anything_else_of_a_hello_is_read() {
+    let server = Server::start();
+    for payload in [
+        json!({"protocol": [2, 8_589_934_592_u64]}),
+        json!({"protocol": [-1], "client": "another shape", "client_instance": 7}),
+        json!({"protocol": [2], "token": {"of": "another shape"}}),
+    ] {
+        // Over TCP no token was shown, either.
+        let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
+        let answer = client.request("hello", payload.clone()).await;
+        assert_eq!(answer, Err(Refusal::new("protocol_unsupported", json!({}))), "{payload}");
+        assert_eq!(client.closed().await, Closed { code: Some(1002) });
+    }
+    for versions in [json!([1, 8_589_934_592_u64]), json!([-7, u64::MAX, 1])] {
+        let mut client = Client::dial(&server).await.unwrap();
+        let reply = client.hello(json!({"protocol": versions})).await.unwrap();
+        assert_eq!(reply["protocol"], 1);
+    }
+    let mut client = Client::dial(&server).await.unwrap();
+    for versions in [json!(["1"]), json!([1.5]), json!(1), json!({"1": 1}), json!([null, 1])] {
+        let Err(refusal) = client.hello(json!({"protocol": versions})).await else {
+            panic!("{versions} was taken");
+        };
+        let field = refusal.details["field"].as_str().unwrap();
+        assert_eq!(refusal.code, "validation", "{versions}");
+        assert!(field.starts_with("protocol"), "{field}");
+    }
+}
+
+#[tokio::test]
+async fn one_right_token_is_enough_wherever_it_is_shown() {
+    let server = Server::start();
+    let token = server.launch().token();
+    let right = format!("Bearer {token}");
+    for (header, in_hello) in [
+        ("Bearer wrong", Some(token.as_str())),
+        (right.as_str(), Some("wrong")),
+        (&format!("bearer {token}"), None),
+        (&format!("BEARER  {token}"), None),
+        ("Basic d3Jvbmc6d3Jvbmc=", Some(&token)),
+    ] {
+        let mut client = Client::dial_tcp(&server, &[("authorization", header)]).await.unwrap();
+        let answer = client.hello(json!({"token": in_hello})).await;
+        assert!(answer.is_ok(), "{header:.8} {in_hello:.8?}: {answer:?}");
+    }
+    for header in ["Bearer wrong", &format!("Basic {token}"), &format!("Bearer{token}")] {
+        let mut client = Client::dial_tcp(&server, &[("authorization", header)]).await.unwrap();
+        assert_eq!(client.hello(json!({"token": null})).await, Err(unauthorized()));
+        assert_eq!(client.closed().await, Closed { code: Some(1008) });
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_shown_over_the_unix_socket_counts() {
+    let server = Server::start();
+    let user = server.launch().add_user("zoe");
+    let name = async |shown: Value| {
+        let mut client = Client::dial(&server).await.unwrap();
+        let answer = client.hello(shown).await;
+        if answer.is_err() {
+            assert_eq!(client.closed().await, Closed { code: Some(1008) });
+        }
+        answer.map(|reply| reply["user"]["name"].clone())
+    };
+    assert_eq!(name(json!({"token": user})).await, Ok(json!("zoe")));
+    assert_eq!(name(json!({"token": server.launch().token()})).await, Ok(json!("tester")));
+    assert_eq!(name(json!({})).await, Ok(json!("tester")));
+    for wrong in ["wrong", ""] {
+        assert_eq!(name(json!({"token": wrong})).await, Err(unauthorized()));
+    }
+}
+
+#[tokio::test]
 async fn a_hello_that_lacks_something_names_the_field() {
     let server = Server::start();
     let mut client = Client::dial(&server).await.unwrap();
@@ -190,6 +264,22 @@ async fn after_five_wrong_tokens_wrong_ones_are_refused_at_once_and_a_right_one_
     let mut client = Client::dial_tcp(&server, &[]).await.unwrap();
     let token = server.launch().token();
     assert!(client.hello(json!({"token": token})).await.is_ok());
+}
+
+#[tokio::test]
+async fn who_said_no_hello_does_not_keep_a_server_from_ending() {
+    let server = Server::start();
+    let mut silent = Client::dial(&server).await.unwrap();
+    let _deaf = Client::dial_tcp(&server, &[]).await.unwrap();
+    let mut client = Client::connect(&server).await;
+    server.signal(Signal::TERM);
+    assert_eq!(silent.closed().await, Closed { code: Some(1001) });
+    assert_eq!(client.closed().await, Closed { code: Some(1001) });
+    drop(client);
+    let (status, launch) = server.ended();
+    assert!(status.success());
+    let log = launch.home().read("server.log");
+    assert!(!log.contains("did not end in time"), "{log}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use serde_json::json;
 use usher_tests::actions::{UNKNOWN, with_identity};
 use usher_tests::chat::{Chat, accepted, contents};
 use usher_tests::client::{Client, Refusal};
+use usher_tests::scene::refused;
 use usher_tests::server::Server;
 
 #[tokio::test]
@@ -159,4 +160,29 @@ async fn a_payload_cannot_choose_who_sends() {
     assert_eq!(answer["queued_by"]["kind"], "user");
     assert_ne!(answer["queued_by"]["name"], "root");
     assert_eq!(answer["metadata"]["queue_admission_ids"], json!(["k1"]));
+}
+
+#[tokio::test]
+async fn only_what_is_there_can_be_left() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mine = Chat::create(&mut client).await;
+    let mut other = Client::connect_as(&server, &server.launch().add_user("eve")).await;
+    let foreign = Chat::create(&mut other).await;
+    other.subscribe(&foreign).await;
+    for id in [UNKNOWN, "x", "", &foreign.session_id] {
+        let leave = json!({"session_id": id});
+        assert_eq!(
+            client.request("session.unsubscribe", leave).await,
+            refused("not_found"),
+            "{id}"
+        );
+    }
+    let leave = json!({"session_id": mine.session_id});
+    for watches in [false, true] {
+        if watches {
+            client.subscribe(&mine).await;
+        }
+        assert_eq!(client.ok("session.unsubscribe", leave.clone()).await, leave);
+    }
 }

@@ -92,6 +92,35 @@ async fn a_long_answer_is_read_in_pieces_that_are_whole_characters() {
     assert_eq!(behind, json!({"text": "", "eof": true}));
 }
 
+#[tokio::test]
+async fn a_read_gives_no_more_than_asked_for_and_no_part_of_a_character() {
+    let mut scene = Scene::new().await;
+    scene.admit("aé🦀").await;
+    scene.settled().await;
+    let message = scene.client.transcript(&scene.chat).await.remove(0);
+    let found = |text: &str, eof: bool| Ok(json!({"text": text, "eof": eof}));
+    let wrong = |field: &str| Err(Refusal::new("validation", json!({"field": field})));
+    for (offset, length, expected) in [
+        (0, 1, found("a", false)),
+        (0, 2, found("a", false)),
+        (0, 3, found("aé", false)),
+        (0, 6, found("aé", false)),
+        (0, 7, found("aé🦀", true)),
+        (1, 1, wrong("length")),
+        (1, 2, found("é", false)),
+        (3, 3, wrong("length")),
+        (3, 4, found("🦀", true)),
+        (2, 1, wrong("offset")),
+        (2, 100, wrong("offset")),
+        (6, 1, wrong("offset")),
+        (7, 1, found("", true)),
+    ] {
+        let answer =
+            scene.client.request("transcript.read", part(&scene, &message, offset, length)).await;
+        assert_eq!(answer, expected, "{length} bytes at {offset}");
+    }
+}
+
 fn part(scene: &Scene, message: &Value, offset: usize, length: usize) -> Value {
     json!({
         "session_id": scene.chat.session_id, "message_id": message["id"],
@@ -113,9 +142,14 @@ async fn a_read_of_what_is_not_there_or_makes_no_sense_is_refused() {
     for payload in [foreign, unknown] {
         assert_eq!(scene.client.request("transcript.read", payload).await, refused("not_found"));
     }
-    for (field, value) in
-        [("offset", json!(-1)), ("length", json!(524_289)), ("length", json!("all"))]
-    {
+    for (field, value) in [
+        ("offset", json!(-1)),
+        ("offset", json!(1_u64 << 53)),
+        ("offset", json!(u64::MAX)),
+        ("length", json!(0)),
+        ("length", json!(524_289)),
+        ("length", json!("all")),
+    ] {
         let mut payload = part(&scene, &message, 0, 10);
         payload[field] = value.clone();
         let refusal = scene.client.request("transcript.read", payload).await.unwrap_err();

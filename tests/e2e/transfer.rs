@@ -199,3 +199,20 @@ async fn what_is_admitted_while_its_session_is_emptied_is_in_one_of_the_two() {
         client.ok("message.queue.cancel", there.identity()).await;
     }
 }
+
+#[tokio::test]
+async fn what_follows_a_transfer_on_one_link_comes_after_it_in_both_sessions() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let one = parked(&mut client, &["A"]).await;
+    let two = parked(&mut client, &[]).await;
+    for (from, there) in [(&one, &two), (&two, &one)].into_iter().cycle().take(20) {
+        let moved = client.send("session.transfer", to(from, there)).await.unwrap();
+        let left = client.send("message.queue.get", from.identity()).await.unwrap();
+        let joined = client.send("message.queue.get", there.identity()).await.unwrap();
+        assert_eq!(client.answer(&moved).await, Ok(Ok(json!({"moved": 1}))));
+        for (asked, count) in [(left, 0), (joined, 1)] {
+            assert_eq!(client.answer(&asked).await.unwrap().unwrap()["count"], count);
+        }
+    }
+}

@@ -180,6 +180,18 @@ impl Client {
         timed(self.socket.send(message)).await.map_err(|_| Closed { code: None })
     }
 
+    /// Waits for the next text frame; returns it as it came.
+    pub async fn text(&mut self) -> Result<String, Closed> {
+        timed(async {
+            loop {
+                if let Some(text) = self.read_text().await? {
+                    return Ok(text);
+                }
+            }
+        })
+        .await
+    }
+
     /// Waits for the answer to the request `id`.
     pub async fn answer(&mut self, id: &str) -> Result<Answer, Closed> {
         self.read_until(|client| client.answers.remove(id)).await
@@ -281,18 +293,24 @@ impl Client {
         .await
     }
 
-    /// Reads one frame into its place.
-    async fn read(&mut self) -> Result<(), Closed> {
-        let vanished = Closed { code: None };
-        let text = match self.socket.next().await {
-            Some(Ok(Message::Text(text))) => text,
+    /// Reads one frame; None if it has no text.
+    async fn read_text(&mut self) -> Result<Option<String>, Closed> {
+        match self.socket.next().await {
+            Some(Ok(Message::Text(text))) => Ok(Some(text.as_str().to_owned())),
             Some(Ok(Message::Close(frame))) => {
                 let code = frame.map(|frame| frame.code.into());
-                return Err(Closed { code });
+                Err(Closed { code })
             }
             Some(Ok(Message::Binary(_))) => panic!("the server sent a binary frame"),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => return Ok(()),
-            Some(Err(_)) | None => return Err(vanished),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+            Some(Err(_)) | None => Err(Closed { code: None }),
+        }
+    }
+
+    /// Reads one frame into its place.
+    async fn read(&mut self) -> Result<(), Closed> {
+        let Some(text) = self.read_text().await? else {
+            return Ok(());
         };
         let mut frame: Value = serde_json::from_str(&text).expect("the server sends JSON");
         let id = frame["id"].as_str().map(str::to_owned);

@@ -6,31 +6,34 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::{Sink, Stream, StreamExt};
-use tokio::io::{AsyncRead, AsyncWrite};
+use futures_util::{FutureExt, Sink, Stream, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::unconstrained;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use usher_shared::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
+
+use super::gate::Gate;
 
 /// What a peer sends: a frame, or why there is none.
 pub(super) type Frame = Result<Message, Error>;
 
 /// See the module.
 pub(super) struct Duplex<S> {
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Gate<S>>,
     /// Frames that came while one was being written: about as much as one frame may have.
     ahead: VecDeque<Frame>,
     ahead_bytes: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex<S> {
-    pub(super) fn new(socket: WebSocketStream<S>) -> Self {
+    pub(super) fn new(socket: WebSocketStream<Gate<S>>) -> Self {
         Self { socket, ahead: VecDeque::new(), ahead_bytes: 0 }
     }
 
     /// Returns the stream below.
-    pub(super) fn get_mut(&mut self) -> &mut S {
+    pub(super) fn gate(&mut self) -> &mut Gate<S> {
         self.socket.get_mut()
     }
 
@@ -45,6 +48,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Duplex<S> {
         }
     }
 
+    /// Returns the next frame if it is here already.
+    pub(super) fn next_here(&mut self) -> Option<Frame> {
+        // Not held back because the task has done much already.
+        unconstrained(self.next()).now_or_never().flatten()
+    }
+
     /// Writes a frame. One that is given up in between leaves a connection that can only end.
     pub(super) async fn send(&mut self, message: Message) -> Result<(), Error> {
         let mut message = Some(message);
@@ -55,12 +64,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Duplex<S> {
             }
             sent
         })
-        .await
+        .await?;
+        if self.socket.get_ref().is_lost() { Err(Error::ConnectionClosed) } else { Ok(()) }
     }
 
-    /// Begins to close.
+    /// Says why the connection ends.
     pub(super) async fn close(&mut self, frame: CloseFrame) -> Result<(), Error> {
         self.socket.close(Some(frame)).await
+    }
+
+    /// Waits until the peer has hung up, after a [`Duplex::close`]. What it still sends is thrown
+    /// away: a connection that ends with bytes that nobody read is reset, and a reset takes with it
+    /// what the peer has not read yet.
+    pub(super) async fn hung_up(&mut self) -> std::io::Result<()> {
+        while let Some(Ok(_)) = self.socket.next().await {}
+        // After an error there are no more frames, but there may be more bytes.
+        let gate = self.socket.get_mut();
+        gate.open();
+        gate.shutdown().await?;
+        let mut bytes = vec![0; 16 * 1024];
+        while gate.read(&mut bytes).await? > 0 {}
+        Ok(())
     }
 
     fn poll_send(

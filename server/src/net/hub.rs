@@ -118,15 +118,19 @@ impl Hub {
         EventSeq::new(newest)
     }
 
-    /// Stops watching a session.
-    pub fn unwatch(&self, session: SessionId, wake: &Arc<Notify>) {
+    /// Stops watching a session; tells whether it was watched.
+    pub fn unwatch(&self, session: SessionId, wake: &Arc<Notify>) -> bool {
         let mut rings = self.lock();
-        if let Some(ring) = rings.by_session.get_mut(&session) {
-            ring.watchers.retain(|watcher| !Arc::ptr_eq(watcher, wake));
-            if ring.ended && ring.watchers.is_empty() {
-                rings.by_session.remove(&session);
-            }
+        let Some(ring) = rings.by_session.get_mut(&session) else {
+            return false;
+        };
+        let watchers = ring.watchers.len();
+        ring.watchers.retain(|watcher| !Arc::ptr_eq(watcher, wake));
+        let watched = ring.watchers.len() < watchers;
+        if ring.ended && ring.watchers.is_empty() {
+            rings.by_session.remove(&session);
         }
+        watched
     }
 
     /// Ends everything that is told of a session: it is gone.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -16,9 +17,9 @@ use tracing::{info, warn};
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
-use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX};
+use usher_shared::limits::{BAD_FRAMES_MAX, FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use usher_shared::protocol::Request;
-use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
+use usher_shared::protocol::frame::{BadFrame, FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
 
@@ -69,6 +70,13 @@ pub(super) async fn serve<S>(
     link.close(ended).await;
 }
 
+/// What a peer that sent requests before its link ended may take to send the rest of them.
+const UNREAD_WITHIN: Duration = Duration::from_secs(2);
+/// The rest of them, bytes.
+const UNREAD_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+/// A peer may take this long to hang up when it was told why.
+const HANG_UP_WITHIN: Duration = Duration::from_secs(2);
+
 /// Why a connection ends.
 enum Ended {
     /// The peer closed, or is gone.
@@ -77,10 +85,38 @@ enum Ended {
     Dead,
     /// With this code.
     WithCode(CloseCode, &'static str),
+    /// With this code, and nobody waits for a peer that is owed nothing.
+    AtOnce(CloseCode, &'static str),
+}
+
+impl Ended {
+    /// Returns what becomes of frames that nobody has looked at yet.
+    fn unread(&self) -> Unread {
+        match self {
+            Self::ByPeer => Unread::ToTheEnd,
+            Self::Dead
+            | Self::WithCode(CloseCode::Library(4001) | CloseCode::Again | CloseCode::Error, _) => {
+                Unread::Here
+            }
+            // The peer lost its right to be heard, or cannot speak.
+            Self::WithCode(..) | Self::AtOnce(..) => Unread::Dropped,
+        }
+    }
+}
+
+/// Frames that were sent before a link ended and that nobody has looked at yet: a request that was
+/// received whole takes effect.
+enum Unread {
+    /// All up to the end of the stream: the peer sends no more.
+    ToTheEnd,
+    /// Those that are here: the peer may go on sending.
+    Here,
+    /// None.
+    Dropped,
 }
 
 struct Link<S> {
-    socket: Duplex<Gate<S>>,
+    socket: Duplex<S>,
     server: Arc<Server>,
     silence_max: Duration,
     heard: Instant,
@@ -145,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 Ok(Received::Control)
             }
             Some(Ok(Message::Binary(_))) => {
-                self.refuse_frame("binary frames mean nothing here").await?;
+                self.refuse(None, "binary frames mean nothing here").await?;
                 Ok(Received::Control)
             }
             Some(Err(SocketError::Capacity(_))) => {
@@ -157,14 +193,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             Some(Err(SocketError::Protocol(_))) => {
                 Err(Ended::WithCode(CloseCode::Protocol, "not WebSocket"))
             }
+            Some(Err(_)) if self.socket.gate().is_overrun() => {
+                Err(Ended::WithCode(CloseCode::Size, "too much before the hello"))
+            }
             Some(Err(_)) => Err(Ended::ByPeer),
         }
     }
 
+    /// Answers a text frame that is no request.
+    async fn refuse_frame(&mut self, bad: &BadFrame) -> Result<(), Ended> {
+        self.refuse(bad.id.as_deref(), &bad.error.to_string()).await
+    }
+
     /// Answers a frame that is no request; too many of them end the connection.
-    async fn refuse_frame(&mut self, why: &str) -> Result<(), Ended> {
+    async fn refuse(&mut self, id: Option<&str>, why: &str) -> Result<(), Ended> {
         let error = WireError::new(ErrorCode::BadRequest, why);
-        self.send(error_frame(None, None, &error)).await?;
+        self.send(error_frame(id, None, &error)).await?;
         self.bad_frames += 1;
         if self.bad_frames >= BAD_FRAMES_MAX {
             return Err(Ended::WithCode(CloseCode::Policy, "too many bad frames"));
@@ -175,8 +219,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     /// Takes the first request, which must be a `hello` that is welcome.
     async fn greet(&mut self, credential: Credential) -> Result<(Context, Registered), Ended> {
         let give_up_at = Instant::now() + HELLO_WITHIN;
+        let mut draining = self.server.parts.draining.clone();
         loop {
-            let received = tokio::time::timeout_at(give_up_at, self.socket.next()).await;
+            let received = tokio::select! {
+                received = timeout_at(give_up_at, self.socket.next()) => received,
+                _ = draining.wait_for(|draining| *draining) => {
+                    return Err(Ended::AtOnce(CloseCode::Away, "server stops"));
+                }
+            };
             let received = received.map_err(|_| Ended::WithCode(CloseCode::Policy, "no hello"))?;
             let Received::Text(text) = self.sort(received).await? else {
                 continue;
@@ -184,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             let frame = match RequestFrame::parse(&text) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    self.refuse_frame(&error.to_string()).await?;
+                    self.refuse_frame(&error).await?;
                     continue;
                 }
             };
@@ -212,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         hello: HelloParams,
         guest: Guest,
     ) -> Result<(Context, Registered), Ended> {
-        self.socket.get_mut().open();
+        self.socket.gate().open();
         let caller = guest.caller.clone();
         let (links, instance) = (&self.server.links, hello.client_instance);
         let registered = links.register(caller.id, guest.token, instance, &self.wake).await;
@@ -246,10 +296,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let mut lanes = Lanes::default();
         let mut watched: HashMap<SessionId, EventSeq> = HashMap::new();
         let mut asked = registered.asked.clone();
-        let ended =
+        let (ended, unread) =
             self.pump(&context, &registered.inbox, &mut lanes, &mut watched, &mut asked).await;
-        let subscribing = lanes.finish().await;
-        for session in watched.keys().chain(&subscribing) {
+        self.take_unread(&unread, &context, &mut lanes, &mut watched).await;
+        while let Some(watch) = lanes.next_effect().await {
+            note(&mut watched, watch);
+        }
+        for session in watched.keys() {
             context.hub.unwatch(*session, &context.wake);
         }
         if context.edits.load(Ordering::Relaxed)
@@ -261,6 +314,52 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         ended
     }
 
+    /// Takes in what was received whole and nobody has looked at yet, without answering it.
+    async fn take_unread(
+        &mut self,
+        unread: &Unread,
+        context: &Context,
+        lanes: &mut Lanes,
+        watched: &mut HashMap<SessionId, EventSeq>,
+    ) {
+        let give_up_at = Instant::now() + UNREAD_WITHIN;
+        let mut bytes_left = UNREAD_BYTES_MAX;
+        while bytes_left > 0 {
+            let frame = match unread {
+                Unread::Dropped => None,
+                Unread::Here => self.socket.next_here(),
+                Unread::ToTheEnd => loop {
+                    tokio::select! {
+                        frame = timeout_at(give_up_at, self.socket.next()) => {
+                            break frame.ok().flatten();
+                        }
+                        Some(watch) = lanes.next_effect() => note(watched, watch),
+                    }
+                },
+            };
+            let Some(Ok(message)) = frame else {
+                return;
+            };
+            bytes_left = bytes_left.saturating_sub(message.len());
+            let Message::Text(text) = message else {
+                continue;
+            };
+            // What would have been refused has no effect.
+            let Some(work) = RequestFrame::parse(&text)
+                .ok()
+                .and_then(|frame| actions::route(context, &frame).ok())
+            else {
+                continue;
+            };
+            while lanes.in_flight() >= IN_FLIGHT_MAX
+                && let Some(watch) = lanes.next_effect().await
+            {
+                note(watched, watch);
+            }
+            lanes.push(work);
+        }
+    }
+
     async fn pump(
         &mut self,
         context: &Context,
@@ -268,7 +367,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         lanes: &mut Lanes,
         watched: &mut HashMap<SessionId, EventSeq>,
         asked: &mut watch::Receiver<Option<EndReason>>,
-    ) -> Ended {
+    ) -> (Ended, Unread) {
         let mut draining = self.server.parts.draining.clone();
         let mut beat = interval(self.server.parts.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -295,10 +394,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
                 Next::Asked(Some(EndReason::Replaced) | None) => {
                     Err(Ended::WithCode(CloseCode::Library(4001), "replaced by a newer link"))
                 }
-                Next::Draining => return self.drain(lanes, watched).await,
+                // What comes when the server stops takes no effect.
+                Next::Draining => return (self.drain(lanes, watched).await, Unread::Dropped),
             };
             if let Err(ended) = step {
-                return ended;
+                let unread = ended.unread();
+                return (ended, unread);
             }
         }
     }
@@ -314,7 +415,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         };
         let frame = match RequestFrame::parse(&text) {
             Ok(frame) => frame,
-            Err(error) => return self.refuse_frame(&error.to_string()).await,
+            Err(error) => return self.refuse_frame(&error).await,
         };
         let refusal = if frame.action == HelloParams::ACTION {
             Err(WireError::new(ErrorCode::BadRequest, "hello was said"))
@@ -343,19 +444,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let Ok(done) = done else {
             return Err(Ended::WithCode(CloseCode::Error, "commit result unknown"));
         };
-        self.send(done.frame).await?;
-        match done.watch {
-            Watch::Same => {}
-            Watch::Start(session, place) => {
-                watched.insert(session, place);
-                // What happened before the session was in the map woke nobody.
-                self.wake.notify_one();
-            }
-            Watch::Stop(session) => {
-                watched.remove(&session);
-            }
+        let sent = self.send(done.frame).await;
+        if matches!(done.watch, Watch::Start(..)) {
+            // What happened before the session was in the map woke nobody.
+            self.wake.notify_one();
         }
-        Ok(())
+        note(watched, done.watch);
+        sent
     }
 
     /// Sends what happened to the user's tasks, and in the sessions that this link watches.
@@ -444,7 +539,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         };
         let frame = match RequestFrame::parse(&text) {
             Ok(frame) => frame,
-            Err(error) => return self.refuse_frame(&error.to_string()).await,
+            Err(error) => return self.refuse_frame(&error).await,
         };
         let error = WireError::new(ErrorCode::ShuttingDown, "the server stops")
             .with("retry_after_ms", RECONNECT_AFTER_MS);
@@ -456,15 +551,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             Ended::ByPeer => {}
             Ended::Dead => info!("a dead link was dropped"),
             Ended::WithCode(code, reason) => {
-                let frame = CloseFrame { code, reason: reason.into() };
                 let closing = async {
-                    self.socket.close(frame).await.ok()?;
-                    // Wait for the peer's close, so that the code is not lost to a reset.
-                    while let Some(Ok(_)) = self.socket.next().await {}
-                    Some(())
+                    self.socket.close(CloseFrame { code, reason: reason.into() }).await.ok()?;
+                    self.socket.hung_up().await.ok()
                 };
-                drop(timeout(Duration::from_secs(2), closing).await);
+                drop(timeout(HANG_UP_WITHIN, closing).await);
             }
+            Ended::AtOnce(code, reason) => {
+                let frame = CloseFrame { code, reason: reason.into() };
+                drop(self.socket.close(frame).now_or_never());
+            }
+        }
+    }
+}
+
+/// Notes what a request changed about the sessions that a link watches.
+fn note(watched: &mut HashMap<SessionId, EventSeq>, watch: Watch) {
+    match watch {
+        Watch::Same => {}
+        Watch::Start(session, place) => {
+            watched.insert(session, place);
+        }
+        Watch::Stop(session) => {
+            watched.remove(&session);
         }
     }
 }

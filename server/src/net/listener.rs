@@ -233,6 +233,12 @@ fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
         .any(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
 }
 
+/// Returns the token of a request. The name of the scheme may be in any case (RFC 9110, 11.1).
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
 fn upgrade(
     mut request: Request<Incoming>,
     server: Arc<Server>,
@@ -254,16 +260,11 @@ fn upgrade(
     ) else {
         return plain(StatusCode::BAD_REQUEST);
     };
-    let bearer = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .map(str::to_owned);
-    let credential = match (door, bearer) {
-        (Door::Unix, _) => Credential::SameUser,
-        (Door::Tcp(peer), Some(token)) => Credential::Token { token, peer: peer.ip() },
-        (Door::Tcp(peer), None) => Credential::None { peer: peer.ip() },
+    let peer = match door {
+        Door::Unix => None,
+        Door::Tcp(peer) => Some(peer.ip()),
     };
+    let credential = Credential { bearer: bearer(headers), peer };
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         match upgraded.await {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::protocol::PROTOCOL_VERSION;
-use usher_shared::protocol::hello::HelloParams;
+use usher_shared::protocol::hello::{HelloParams, Versions};
 
 use super::access::Wrong;
 use super::server::Server;
@@ -14,22 +14,12 @@ use crate::domain::session::Caller;
 use crate::domain::users::TokenDigest;
 use crate::store::StoreError;
 
-/// What a connection showed before its first frame.
-pub(super) enum Credential {
-    /// The Unix socket let it in.
-    SameUser,
-    /// A bearer token.
-    Token {
-        /// As shown.
-        token: String,
-        /// Who showed it.
-        peer: IpAddr,
-    },
-    /// Nothing yet: `hello` must bring the token.
-    None {
-        /// Who connects.
-        peer: IpAddr,
-    },
+/// How a connection came, and what it showed before its first frame.
+pub(super) struct Credential {
+    /// The bearer token of its request; `hello` may bring one, too.
+    pub(super) bearer: Option<String>,
+    /// The address it came from; None: over the Unix socket, which lets in only who is us.
+    pub(super) peer: Option<IpAddr>,
 }
 
 /// Who came.
@@ -49,25 +39,22 @@ fn no_valid_token() -> Refusal {
 }
 
 impl Server {
-    /// Judges a `hello`.
+    /// Judges a `hello`: first whether both sides speak one version, since another version's hello
+    /// may be of another shape.
     pub(super) async fn welcome(
         &self,
         credential: &Credential,
         payload: &str,
     ) -> Result<(HelloParams, Guest), Refusal> {
-        let hello: HelloParams = wire::parse(payload).map_err(|error| (error, None))?;
-        let guest = match (credential, &hello.token) {
-            (Credential::SameUser, _) => self.owner(),
-            (Credential::Token { token, peer }, _) | (Credential::None { peer }, Some(token)) => {
-                self.guest(token, *peer).await?
-            }
-            (Credential::None { .. }, None) => return Err(no_valid_token()),
-        };
-        if !hello.protocol.contains(&PROTOCOL_VERSION) {
+        let malformed = |error| (error, None);
+        let versions: Versions = wire::parse(payload).map_err(malformed)?;
+        if !versions.protocol.contains(&PROTOCOL_VERSION) {
             let why = "this server speaks version 1";
             let error = WireError::new(ErrorCode::ProtocolUnsupported, why);
             return Err((error, Some(CloseCode::Protocol)));
         }
+        let hello: HelloParams = wire::parse(payload).map_err(malformed)?;
+        let guest = self.guest(credential, hello.token.as_deref()).await?;
         Ok((hello, guest))
     }
 
@@ -75,16 +62,22 @@ impl Server {
         Guest { caller: self.parts.owner.clone(), token: None }
     }
 
-    /// Finds out who shows a token. A right one always gets in.
-    async fn guest(&self, token: &str, peer: IpAddr) -> Result<Guest, Refusal> {
-        let digest = TokenDigest::of(token);
-        if self.parts.access.is_owners(&digest) {
-            return Ok(self.owner());
+    /// Finds out who came. One right token is enough, wherever it was shown.
+    async fn guest(
+        &self,
+        credential: &Credential,
+        in_hello: Option<&str>,
+    ) -> Result<Guest, Refusal> {
+        let shown = [credential.bearer.as_deref(), in_hello];
+        for token in shown.into_iter().flatten() {
+            if let Some(guest) = self.holder(token).await? {
+                return Ok(guest);
+            }
         }
-        let found = self.parts.service.user_by_token(digest).await;
-        match found.map_err(|error| (wire::find_error(error.into()), None))? {
-            Some(caller) => Ok(Guest { caller, token: Some(digest) }),
-            None => Err(match self.parts.access.note_wrong(peer) {
+        match (credential.peer, shown) {
+            (None, [None, None]) => Ok(self.owner()),
+            (None, _) | (Some(_), [None, None]) => Err(no_valid_token()),
+            (Some(peer), _) => Err(match self.parts.access.note_wrong(peer) {
                 Wrong::Few => no_valid_token(),
                 Wrong::TooMany => {
                     let error = WireError::new(ErrorCode::RateLimited, "too many wrong tokens");
@@ -92,6 +85,17 @@ impl Server {
                 }
             }),
         }
+    }
+
+    /// Returns whose token this is; None if it is nobody's.
+    async fn holder(&self, token: &str) -> Result<Option<Guest>, Refusal> {
+        let digest = TokenDigest::of(token);
+        if self.parts.access.is_owners(&digest) {
+            return Ok(Some(self.owner()));
+        }
+        let found = self.parts.service.user_by_token(digest).await;
+        let caller = found.map_err(|error| (wire::find_error(error.into()), None))?;
+        Ok(caller.map(|caller| Guest { caller, token: Some(digest) }))
     }
 
     /// Looks at a guest's token once more, when its link is among those that are ended when their

@@ -178,6 +178,26 @@ pub enum FindError {
     Store(#[from] StoreError),
 }
 
+/// Why a part of a text was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// See [`FindError`].
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// It would begin inside a character.
+    #[error("inside a character")]
+    InsideCharacter,
+    /// Not even its first character would fit.
+    #[error("not enough for one character")]
+    NoRoom,
+}
+
+impl From<StoreError> for TextError {
+    fn from(error: StoreError) -> Self {
+        Self::Find(error.into())
+    }
+}
+
 /// Why a task or session was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {

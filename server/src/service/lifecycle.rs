@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
@@ -22,6 +23,26 @@ use crate::store::{Reads, StoreError, TransactError};
 const PATIENCE_MARGIN: Duration = Duration::from_secs(5);
 /// Turns that another server runs are looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// What is left of an operation whose effect is committed. It goes on whether or not anybody waits
+/// for it.
+pub struct Rest<E>(Option<JoinHandle<Result<(), TransactError<E>>>>);
+
+impl<E> Rest<E> {
+    /// Waits until nothing is left.
+    ///
+    /// # Errors
+    /// Why something is, until a regular pass or the next start finishes it.
+    pub async fn done(self) -> Result<(), TransactError<E>> {
+        match self.0 {
+            Some(going_on) => match going_on.await {
+                Ok(ended) => ended,
+                Err(error) => Err(TransactError::Unknown(error.to_string())),
+            },
+            None => Ok(()),
+        }
+    }
+}
 
 type Transacted<T> = Result<T, TransactError<SessionError>>;
 
@@ -106,7 +127,7 @@ impl Service {
             .await
     }
 
-    /// Archives a task and waits until its turns have ended.
+    /// Archives a task. What is left: its turns end.
     ///
     /// # Errors
     /// See [`FindError`].
@@ -114,13 +135,16 @@ impl Service {
         &self,
         caller: Caller,
         task_id: TaskId,
-    ) -> Result<(), TransactError<FindError>> {
-        self.until_quiet(move |reads| {
-            let (task, sessions) = owned_task(reads, &caller, task_id)?;
-            let unedited = all_unedited(reads, &sessions)?;
-            Ok(lifecycle::archive(&task, &sessions, now()).after(unedited))
-        })
-        .await
+    ) -> Result<Rest<FindError>, TransactError<FindError>> {
+        let stopping = self
+            .store
+            .transact(move |reads| {
+                let (task, sessions) = owned_task(reads, &caller, task_id)?;
+                let unedited = all_unedited(reads, &sessions)?;
+                Ok::<_, FindError>(lifecycle::archive(&task, &sessions, now()).after(unedited))
+            })
+            .await?;
+        Ok(self.rest(&stopping, move |reads| Ok(go_on_archiving(reads, task_id)?)))
     }
 
     /// Brings an archived task back.
@@ -140,11 +164,16 @@ impl Service {
             .await
     }
 
-    /// Deletes a session, after its turn has ended.
+    /// Deletes a session: nobody sees it any more. What is left: its turn ends, and then what is
+    /// stored of it goes.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn delete_session(&self, caller: Caller, target: Target) -> Transacted<()> {
+    pub async fn delete_session(
+        &self,
+        caller: Caller,
+        target: Target,
+    ) -> Transacted<Rest<SessionError>> {
         let id = target.session_id;
         let stopping = self
             .store
@@ -155,13 +184,10 @@ impl Service {
                 Ok::<_, SessionError>(deleted.after(unedited))
             })
             .await?;
-        if stopping.is_empty() {
-            return Ok(());
-        }
-        self.until_quiet(move |reads| Ok(go_on_deleting_session(reads, id)?)).await
+        Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_session(reads, id)?)))
     }
 
-    /// Deletes a task with its sessions, after their turns have ended.
+    /// Deletes a task with its sessions, as [`Service::delete_session`] does.
     ///
     /// # Errors
     /// See [`FindError`].
@@ -169,7 +195,7 @@ impl Service {
         &self,
         caller: Caller,
         task_id: TaskId,
-    ) -> Result<(), TransactError<FindError>> {
+    ) -> Result<Rest<FindError>, TransactError<FindError>> {
         let stopping = self
             .store
             .transact(move |reads| {
@@ -179,10 +205,7 @@ impl Service {
                 Ok::<_, FindError>(deleted.after(unedited))
             })
             .await?;
-        if stopping.is_empty() {
-            return Ok(());
-        }
-        self.until_quiet(move |reads| Ok(go_on_deleting_task(reads, task_id)?)).await
+        Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_task(reads, task_id)?)))
     }
 
     /// Purges what was decided to be deleted and has no open turn (any more): what a stopped server
@@ -220,6 +243,22 @@ impl Service {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Begins what is left when turns have to stop: see [`Service::until_quiet`].
+    fn rest<E>(
+        &self,
+        stopping: &[Stopping],
+        step: impl Fn(&mut Reads<'_>) -> Result<Decision<Vec<Stopping>>, E> + Send + Sync + 'static,
+    ) -> Rest<E>
+    where
+        E: From<StoreError> + Send + 'static,
+    {
+        if stopping.is_empty() {
+            return Rest(None);
+        }
+        let service = self.clone();
+        Rest(Some(tokio::spawn(async move { service.until_quiet(step).await })))
     }
 
     /// Takes a step again and again until no turn is left that has to stop. A turn that does not end
@@ -295,6 +334,18 @@ fn owned_task(
     let task = reads.task(id)?.filter(|task| task.owner.id == caller.id);
     let task = task.ok_or(FindError::NotFound)?;
     Ok((task, reads.sessions_of_task(id)?))
+}
+
+fn go_on_archiving(
+    reads: &mut Reads<'_>,
+    id: TaskId,
+) -> Result<Decision<Vec<Stopping>>, StoreError> {
+    // Otherwise somebody deleted it or brought it back meanwhile.
+    let Some(task) = reads.task(id)?.filter(|task| task.archived) else {
+        return Ok(Decision::unchanged(Vec::new()));
+    };
+    let sessions = reads.sessions_of_task(id)?;
+    Ok(lifecycle::archive(&task, &sessions, now()))
 }
 
 fn go_on_deleting_session(

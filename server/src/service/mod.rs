@@ -17,8 +17,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use error::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
+    TurnError,
 };
+pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
 pub use session::SessionView;
 pub use settings::SettingsView;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
 
-use super::{FindError, MakeError, QueueView, Service};
+use super::{FindError, MakeError, QueueView, Service, TextError};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::NewSession;
 use crate::domain::session::{Caller, Session, Standing};
 use crate::domain::{Change, Decision, Event};
-use crate::store::{Page, PageBounds, Reads, StoreError, TextRange, TransactError};
+use crate::store::{Page, PageBounds, Reads, StoreError, TextFound, TextRange, TransactError};
 
 /// Everything a terminal needs to show a session.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl Service {
     /// Returns a part of one message's text.
     ///
     /// # Errors
-    /// See [`FindError`].
+    /// See [`TextError`].
     pub async fn read_text(
         &self,
         caller: Caller,
@@ -137,11 +137,16 @@ impl Service {
         message_id: MessageId,
         offset: u64,
         length: u64,
-    ) -> Result<TextRange, FindError> {
+    ) -> Result<TextRange, TextError> {
         self.store
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
-                reads.text(&session, message_id, offset, length)?.ok_or(FindError::NotFound)
+                match reads.text(&session, message_id, offset, length)? {
+                    Some(TextFound::Range(range)) => Ok(range),
+                    Some(TextFound::InsideCharacter) => Err(TextError::InsideCharacter),
+                    Some(TextFound::NoRoom) => Err(TextError::NoRoom),
+                    None => Err(FindError::NotFound.into()),
+                }
             })
             .await
     }

@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use super::throwaway::Database;
 use super::{
-    DatabaseUrl, EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TransactError,
+    DatabaseUrl, EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TextFound,
+    TextRange, TransactError,
 };
 use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
 use crate::domain::change::{NewSession, NewTask};
@@ -379,23 +380,33 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
                 reads.text(&session, id, offset, 10_001)
             })
             .await
-            .unwrap()
             .unwrap();
+        let Some(TextFound::Range(range)) = range else {
+            panic!("{range:?} at {offset}");
+        };
         read.push_str(&range.text);
         if range.eof {
             break;
         }
     }
     assert!(read == whole, "what is read in steps is the whole text");
-    let inside = whole.find('é').unwrap() as u64 + 1;
-    let refused = store
-        .read(move |reads| {
-            let session = existing(reads, session);
-            reads.text(&session, id, inside, 10)
-        })
-        .await
-        .unwrap();
-    assert_eq!(refused, None);
+    let first = whole.find('é').unwrap() as u64;
+    let char = Some(TextFound::Range(TextRange { text: "é".to_owned(), eof: false }));
+    for (offset, length, expected) in [
+        (first + 1, 10, Some(TextFound::InsideCharacter)),
+        (first + 1, 1, Some(TextFound::InsideCharacter)),
+        (first, 1, Some(TextFound::NoRoom)),
+        (first, 2, char),
+    ] {
+        let found = store
+            .read(move |reads| {
+                let session = existing(reads, session);
+                reads.text(&session, id, offset, length)
+            })
+            .await
+            .unwrap();
+        assert_eq!(found, expected, "{length} bytes at {offset}");
+    }
     let shown = &page.messages[0];
     assert_eq!(shown.content_bytes, whole.len() as u64);
     assert!(shown.content.len() > MESSAGE_CONTENT_BYTES_MAX - 4);

@@ -38,7 +38,7 @@ pub use check::{CheckReport, Violation, check, check_database};
 pub use error::{StoreError, TransactError};
 pub use handle::{EventSink, Store, StoreFiles};
 pub use postgres::DatabaseUrl;
-pub use reads::{Page, PageBounds, Reads, TextRange};
+pub use reads::{Page, PageBounds, Reads, TextFound, TextRange};
 pub use reads_search::{Hit, SearchPiece, SearchPlace};
 pub use sqlite::Sync;
 pub use users::{UserPlace, administer};

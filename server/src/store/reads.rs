@@ -56,6 +56,17 @@ pub struct TextRange {
     pub eof: bool,
 }
 
+/// What a look for a part of a text came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextFound {
+    /// The part.
+    Range(TextRange),
+    /// The part would begin inside a character.
+    InsideCharacter,
+    /// Not even its first character would fit.
+    NoRoom,
+}
+
 impl<'a> Reads<'a> {
     pub(super) fn new(conn: &'a mut dyn Conn) -> Self {
         Self { conn }
@@ -313,19 +324,17 @@ impl<'a> Reads<'a> {
     }
 
     /// Returns the text of a message from byte `offset` on, at most `length` bytes, at characters'
-    /// bounds, and whether that is all there is by now. None if there is no such message or
-    /// `offset` is inside a character.
+    /// bounds. None if there is no such message.
     pub fn text(
         &mut self,
         session: &Session,
         id: MessageId,
         offset: u64,
         length: u64,
-    ) -> Result<Option<TextRange>, StoreError> {
+    ) -> Result<Option<TextFound>, StoreError> {
         let Some(message) = self.message(session, id)? else { return Ok(None) };
         let total = message.content_bytes;
-        // At least one character, or a reader would never get on.
-        let end = offset.saturating_add(length.max(4)).min(total);
+        let end = offset.saturating_add(length).min(total);
         let mut bytes = Vec::new();
         let params = [
             Param::Int(session.key.0),
@@ -345,11 +354,15 @@ impl<'a> Reads<'a> {
         let whole = match std::str::from_utf8(&bytes) {
             Ok(_) => bytes.len(),
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            Err(_) => return Ok(None),
+            Err(_) => return Ok(Some(TextFound::InsideCharacter)),
         };
+        if whole == 0 && !bytes.is_empty() {
+            return Ok(Some(TextFound::NoRoom));
+        }
         bytes.truncate(whole);
-        let eof = offset + whole as u64 >= total;
-        Ok(String::from_utf8(bytes).ok().map(|text| TextRange { text, eof }))
+        let eof = offset.saturating_add(whole as u64) >= total;
+        let text = String::from_utf8(bytes).map_err(|_| StoreError::Damaged("not text"))?;
+        Ok(Some(TextFound::Range(TextRange { text, eof })))
     }
 
     /// Runs a query for messages, each with as much of its text as lists show.

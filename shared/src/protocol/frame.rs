@@ -1,8 +1,10 @@
 //! The envelope of every frame.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::WireError;
@@ -11,7 +13,7 @@ use crate::limits::REQUEST_ID_BYTES_MAX;
 /// A request as a server reads it; the payload stays raw until its action is known.
 #[derive(Debug)]
 pub struct RequestFrame<'a> {
-    /// Chosen by the client, per connection, 1 to 64 bytes.
+    /// Chosen by the client, per connection, 1 to 64 bytes without control characters.
     pub id: Cow<'a, str>,
     /// The dotted name.
     pub action: Cow<'a, str>,
@@ -19,44 +21,147 @@ pub struct RequestFrame<'a> {
     pub payload: &'a str,
 }
 
-/// Why a text frame is no request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// A text frame that is no request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFrame {
+    /// The request's id, if there is one that a reply can name.
+    pub id: Option<String>,
+    /// What is wrong with it.
+    pub error: FrameError,
+}
+
+/// Why a text frame is no request. Says nothing of what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Not JSON, not an object, or a field of the envelope is missing or wrong.
-    #[error("not a request: {0}")]
-    Malformed(String),
-    /// The id is empty or longer than [`REQUEST_ID_BYTES_MAX`].
-    #[error("the request id must have 1 to {REQUEST_ID_BYTES_MAX} bytes")]
+    /// Not JSON, or no object.
+    #[error("not a JSON object")]
+    NoObject,
+    /// There is no id, or more than one, or it names nothing.
+    #[error(
+        "the id must be a string of 1 to {REQUEST_ID_BYTES_MAX} bytes without control characters"
+    )]
     Id,
+    /// The type is another one.
+    #[error("the type must be \"request\"")]
+    Kind,
+    /// There is no action, or more than one, or it is no string.
+    #[error("the action must be a string")]
+    Action,
+    /// There is more than one payload.
+    #[error("there must be one payload at most")]
+    Payload,
 }
 
 impl<'a> RequestFrame<'a> {
     /// Reads the envelope of `text`.
-    pub fn parse(text: &'a str) -> Result<Self, FrameError> {
-        #[derive(Deserialize)]
-        struct Envelope<'a> {
-            #[serde(borrow)]
-            id: Cow<'a, str>,
-            #[serde(borrow, rename = "type")]
-            kind: Cow<'a, str>,
-            #[serde(borrow)]
-            action: Cow<'a, str>,
-            #[serde(borrow, default)]
-            payload: Option<&'a RawValue>,
-        }
+    pub fn parse(text: &'a str) -> Result<Self, BadFrame> {
+        let bad = |id: Option<&str>, error| BadFrame { id: id.map(str::to_owned), error };
         let envelope: Envelope<'a> =
-            serde_json::from_str(text).map_err(|error| FrameError::Malformed(error.to_string()))?;
-        if envelope.kind != "request" {
-            return Err(FrameError::Malformed("type is not \"request\"".to_owned()));
+            serde_json::from_str(text).map_err(|_| bad(None, FrameError::NoObject))?;
+        let id = envelope.id.text().filter(|id| names_a_request(id));
+        let Some(id) = id else {
+            return Err(bad(None, FrameError::Id));
+        };
+        let wrong = |error| bad(Some(&id), error);
+        if envelope.kind.text().as_deref() != Some("request") {
+            return Err(wrong(FrameError::Kind));
         }
-        if envelope.id.is_empty() || envelope.id.len() > REQUEST_ID_BYTES_MAX {
-            return Err(FrameError::Id);
+        let Some(action) = envelope.action.text() else {
+            return Err(wrong(FrameError::Action));
+        };
+        let payload = match envelope.payload {
+            Field::Omitted => "{}",
+            Field::Once(payload) if payload.get() == "null" => "{}",
+            Field::Once(payload) => payload.get(),
+            Field::Repeated => return Err(wrong(FrameError::Payload)),
+        };
+        Ok(Self { id, action, payload })
+    }
+}
+
+fn names_a_request(id: &str) -> bool {
+    (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && !id.contains(char::is_control)
+}
+
+/// A frame's fields as they came: a wrong one must not hide the others.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: Field<'a>,
+    kind: Field<'a>,
+    action: Field<'a>,
+    payload: Field<'a>,
+}
+
+#[derive(Default)]
+enum Field<'a> {
+    #[default]
+    Omitted,
+    Once(&'a RawValue),
+    Repeated,
+}
+
+impl<'a> Field<'a> {
+    fn put(&mut self, value: &'a RawValue) {
+        *self = match self {
+            Self::Omitted => Self::Once(value),
+            Self::Once(_) | Self::Repeated => Self::Repeated,
+        };
+    }
+
+    /// Returns the string that this is, if it is one.
+    fn text(&self) -> Option<Cow<'a, str>> {
+        /// Borrowed where nothing is escaped.
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        match self {
+            Self::Once(value) => {
+                serde_json::from_str::<Text<'a>>(value.get()).ok().map(|text| text.0)
+            }
+            Self::Omitted | Self::Repeated => None,
         }
-        Ok(Self {
-            id: envelope.id,
-            action: envelope.action,
-            payload: envelope.payload.map_or("{}", RawValue::get),
-        })
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "lowercase")]
+        enum Key {
+            Id,
+            Type,
+            Action,
+            Payload,
+            #[serde(other)]
+            Other,
+        }
+
+        struct OfObject;
+        impl<'de> Visitor<'de> for OfObject {
+            type Value = Envelope<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+                let mut envelope = Envelope::default();
+                while let Some(key) = map.next_key()? {
+                    let field = match key {
+                        Key::Id => &mut envelope.id,
+                        Key::Type => &mut envelope.kind,
+                        Key::Action => &mut envelope.action,
+                        Key::Payload => &mut envelope.payload,
+                        Key::Other => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    field.put(map.next_value()?);
+                }
+                Ok(envelope)
+            }
+        }
+        deserializer.deserialize_map(OfObject)
     }
 }
 
@@ -179,22 +284,43 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_request() {
-        for text in [
-            "",
-            "7",
-            "[]",
-            "{}",
-            r#"{"id":7,"type":"request","action":"ping"}"#,
-            r#"{"id":"7","type":"response","action":"ping"}"#,
-            r#"{"id":"7","type":"request"}"#,
-            r#"{"id":"","type":"request","action":"ping"}"#,
-            r#"{"id":"7","id":"8","type":"request","action":"ping"}"#,
-        ] {
-            assert!(RequestFrame::parse(text).is_err(), "{text}");
-        }
+    fn what_is_no_request_is_refused_with_its_id_if_it_has_one() {
         let long = format!(r#"{{"id":"{}","type":"request","action":"p"}}"#, "x".repeat(65));
-        assert_eq!(RequestFrame::parse(&long).unwrap_err(), FrameError::Id);
+        for (text, id, error) in [
+            ("", None, FrameError::NoObject),
+            ("7", None, FrameError::NoObject),
+            ("[]", None, FrameError::NoObject),
+            (r#"["7","request","ping"]"#, None, FrameError::NoObject),
+            (r#"{"id":"7","type":"request","action":"ping"} {}"#, None, FrameError::NoObject),
+            (r#"{"id":"7","type":"request","action":"ping","a":}"#, None, FrameError::NoObject),
+            ("{}", None, FrameError::Id),
+            (r#"{"id":7,"type":"request","action":"ping"}"#, None, FrameError::Id),
+            (r#"{"id":"","type":"request","action":"ping"}"#, None, FrameError::Id),
+            (r#"{"id":"a\u0000","type":"request","action":"ping"}"#, None, FrameError::Id),
+            (r#"{"id":"a\u0085","type":"request","action":"ping"}"#, None, FrameError::Id),
+            (r#"{"id":"\ud800","type":"request","action":"ping"}"#, None, FrameError::Id),
+            (r#"{"id":"7","id":"8","type":"request","action":"ping"}"#, None, FrameError::Id),
+            (&long, None, FrameError::Id),
+            (r#"{"id":"7","type":"response","action":"ping"}"#, Some("7"), FrameError::Kind),
+            (r#"{"id":"7","type":["request"],"action":"ping"}"#, Some("7"), FrameError::Kind),
+            (r#"{"type":"request","id":"7","type":"request"}"#, Some("7"), FrameError::Kind),
+            (r#"{"id":"7","type":"request"}"#, Some("7"), FrameError::Action),
+            (
+                r#"{"action":{"ping":null},"type":"request","id":"7"}"#,
+                Some("7"),
+                FrameError::Action,
+            ),
+            (
+                r#"{"id":"7","type":"request","action":"p","payload":{},"payload":{}}"#,
+                Some("7"),
+                FrameError::Payload,
+            ),
+        ] {
+            let expected = BadFrame { id: id.map(str::to_owned), error };
+            assert_eq!(RequestFrame::parse(text).unwrap_err(), expected, "{text}");
+        }
+        let longest = format!(r#"{{"id":"{}","type":"request","action":"p"}}"#, "x".repeat(64));
+        assert!(RequestFrame::parse(&longest).is_ok());
     }
 
     #[test]

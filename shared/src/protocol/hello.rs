@@ -1,8 +1,12 @@
 //! The first request of a connection, and the heartbeat.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::actions;
+use crate::counter::COUNTER_MAX;
 use crate::id::{ClientInstance, Epoch, StoreId, UserId};
 use crate::limits::Limits;
 use crate::time::UnixMillis;
@@ -23,10 +27,20 @@ pub mod capability {
     pub const TRANSCRIPT_SEARCH: &str = "transcript.search";
 }
 
+/// The one part of `hello` that every version of it has: read first, and alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// See [`HelloParams::protocol`].
+    #[serde(deserialize_with = "known_versions")]
+    pub protocol: Vec<u32>,
+}
+
 /// `hello`: must be the first request; a second one is `bad_request`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelloParams {
-    /// The versions the client speaks.
+    /// The versions the client speaks: any integers. Read without those that no server will ever
+    /// speak.
+    #[serde(deserialize_with = "known_versions")]
     pub protocol: Vec<u32>,
     /// For logs.
     pub client: ClientInfo,
@@ -35,6 +49,44 @@ pub struct HelloParams {
     /// Needed on TCP unless it came as `Authorization: Bearer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+}
+
+fn known_versions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    /// An integer of any size; None if it is no version of ours.
+    struct Version(Option<u32>);
+
+    impl<'de> Deserialize<'de> for Version {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(OfInteger)
+        }
+    }
+
+    struct OfInteger;
+    impl Visitor<'_> for OfInteger {
+        type Value = Version;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an integer")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Version, E> {
+            Ok(Version(number.try_into().ok()))
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<Version, E> {
+            Ok(Version(number.try_into().ok()))
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Version, E> {
+            // What is too large for the two above comes like this.
+            if number.abs() < COUNTER_MAX as f64 {
+                return Err(E::invalid_type(Unexpected::Float(number), &self));
+            }
+            Ok(Version(None))
+        }
+    }
+    let versions = Vec::<Version>::deserialize(deserializer)?;
+    Ok(versions.into_iter().filter_map(|version| version.0).collect())
 }
 
 /// Which client this is.
@@ -99,4 +151,28 @@ pub struct PingReply {
 actions! {
     HelloParams => "hello" => HelloReply;
     PingParams => "ping" => PingReply;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_integers_of_any_size() {
+        let read = |list: &str| {
+            let versions = serde_json::from_str::<Versions>(&format!("{{\"protocol\":{list}}}"));
+            versions.map(|versions| versions.protocol).ok()
+        };
+        for (list, known) in [
+            ("[]", vec![]),
+            ("[1]", vec![1]),
+            ("[2,1]", vec![2, 1]),
+            ("[1,8589934592,-1,18446744073709551616,-99999999999999999999999]", vec![1]),
+        ] {
+            assert_eq!(read(list), Some(known), "{list}");
+        }
+        for list in ["1", "[\"1\"]", "[1.0]", "[1.5]", "[null]", "[true]", "{\"1\":1}", "null"] {
+            assert_eq!(read(list), None, "{list}");
+        }
+    }
 }

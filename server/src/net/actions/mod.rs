@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
+use usher_shared::limits::ACTION_BYTES_MAX;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::edit::{
     EditBeginParams, EditEndParams, EditRenewParams, QueueUpdateParams,
@@ -47,6 +48,7 @@ use crate::clock::now;
 use crate::domain::lease::LinkId;
 use crate::domain::session::Caller;
 use crate::net::hub::Hub;
+use crate::net::lanes::Lane;
 use crate::net::wire::{self, CommitUnknown, Refused, Viewer};
 use crate::service::Service;
 
@@ -67,10 +69,21 @@ pub(super) enum Watch {
 
 /// Work to be done when its turn has come.
 pub(super) struct Work {
-    /// Requests of one session are handled in order.
-    pub(super) lane: Option<SessionId>,
-    /// The work; an error closes the link with 1011.
-    pub(super) run: BoxFuture<'static, Result<Done, CommitUnknown>>,
+    /// Requests of one lane are handled in order.
+    pub(super) lanes: Vec<Lane>,
+    /// The work.
+    pub(super) run: Running<Step>,
+}
+
+/// Work that runs; an error closes the link with 1011.
+pub(super) type Running<T> = BoxFuture<'static, Result<T, CommitUnknown>>;
+
+/// How far work has come when its effect is there.
+pub(super) enum Step {
+    /// It can be answered.
+    Done(Done),
+    /// Its answer waits for something that goes on whether or not anybody waits.
+    Rest(Running<Done>),
 }
 
 /// What an action may use.
@@ -141,8 +154,9 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
     }
 }
 
-/// Writes an error frame.
+/// Writes an error frame. An action that is too long to be one is not repeated.
 pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireError) -> String {
+    let action = action.filter(|action| action.len() <= ACTION_BYTES_MAX);
     write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
 }
 
@@ -157,7 +171,7 @@ impl Router {
     /// Makes the work of an action that only answers.
     pub(super) fn work<R, F>(
         self,
-        lane: Option<SessionId>,
+        lanes: impl Into<Vec<Lane>>,
         action: &'static str,
         run: impl FnOnce(Context) -> F + Send + 'static,
     ) -> Routed
@@ -165,13 +179,13 @@ impl Router {
         R: Serialize,
         F: Future<Output = Result<R, Refused>> + Send,
     {
-        self.watching(lane, action, |context| async { Ok((run(context).await?, Watch::Same)) })
+        self.watching(lanes, action, |context| async { Ok((run(context).await?, Watch::Same)) })
     }
 
     /// The same for an action that changes what the link watches.
     fn watching<R, F>(
         self,
-        lane: Option<SessionId>,
+        lanes: impl Into<Vec<Lane>>,
         action: &'static str,
         run: impl FnOnce(Context) -> F + Send + 'static,
     ) -> Routed
@@ -180,23 +194,59 @@ impl Router {
         F: Future<Output = Result<(R, Watch), Refused>> + Send,
     {
         let Self { context, id } = self;
-        let run = Box::pin(async move {
-            let done = match run(context).await {
-                Ok((reply, watch)) => {
-                    let frame = write_frame(FrameKind::Response, Some(&id), Some(action), reply);
-                    Done { frame: frame.expect("a reply is plain JSON"), watch }
-                }
-                Err(Ok(error)) => {
-                    Done { frame: error_frame(Some(&id), Some(action), &error), watch: Watch::Same }
-                }
-                Err(Err(unknown)) => return Err(unknown),
+        let run = async move { Ok(Step::Done(done(&id, action, run(context).await)?)) };
+        Ok(Work { lanes: lanes.into(), run: Box::pin(run) })
+    }
+
+    /// The same for an action whose answer waits for something after its effect: `run` returns when
+    /// the effect is there, with what waits.
+    fn resting<R, F, G>(
+        self,
+        lanes: impl Into<Vec<Lane>>,
+        action: &'static str,
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Routed
+    where
+        R: Serialize,
+        F: Future<Output = Result<G, Refused>> + Send,
+        G: Future<Output = Result<R, Refused>> + Send + 'static,
+    {
+        let Self { context, id } = self;
+        let run = async move {
+            let rest = match run(context).await {
+                Ok(rest) => rest,
+                Err(refused) => return Ok(Step::Done(refusal(&id, action, refused)?)),
             };
-            Ok(done)
-        });
-        Ok(Work { lane, run })
+            Ok(Step::Rest(Box::pin(async move {
+                let ended = rest.await.map(|reply| (reply, Watch::Same));
+                done(&id, action, ended)
+            })))
+        };
+        Ok(Work { lanes: lanes.into(), run: Box::pin(run) })
     }
 
     fn ping(self, _: PingParams) -> Routed {
-        self.work(None, PingParams::ACTION, |_| async { Ok(PingReply { server_time: now() }) })
+        self.work([Lane::Free], PingParams::ACTION, |_| async {
+            Ok(PingReply { server_time: now() })
+        })
     }
+}
+
+fn done<R: Serialize>(
+    id: &str,
+    action: &str,
+    ended: Result<(R, Watch), Refused>,
+) -> Result<Done, CommitUnknown> {
+    match ended {
+        Ok((reply, watch)) => {
+            let frame = write_frame(FrameKind::Response, Some(id), Some(action), reply);
+            Ok(Done { frame: frame.expect("a reply is plain JSON"), watch })
+        }
+        Err(refused) => refusal(id, action, refused),
+    }
+}
+
+fn refusal(id: &str, action: &str, refused: Refused) -> Result<Done, CommitUnknown> {
+    let error = refused?;
+    Ok(Done { frame: error_frame(Some(id), Some(action), &error), watch: Watch::Same })
 }

@@ -11,84 +11,113 @@ use usher_shared::protocol::queue::{
 };
 
 use super::{Routed, Router};
+use crate::net::lanes::Lane;
 use crate::net::wire;
 
 impl Router {
     pub(super) fn queue_get(self, params: QueueGetParams) -> Routed {
         let target = wire::target(&params.identity);
-        self.work(Some(target.session_id), QueueGetParams::ACTION, move |context| async move {
-            let newest = context.hub.newest(target.session_id);
-            let found = context.service.queue(context.caller.clone(), target).await;
-            let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
-            Ok(wire::status(view, newest, &context.viewer()))
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueGetParams::ACTION,
+            move |context| async move {
+                let newest = context.hub.newest(target.session_id);
+                let found = context.service.queue(context.caller.clone(), target).await;
+                let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
+                Ok(wire::status(view, newest, &context.viewer()))
+            },
+        )
     }
 
     pub(super) fn queue_add(self, params: QueueAddParams) -> Routed {
         let (target, submission) = wire::submission(params, &self.context.caller)?;
-        self.work(Some(target.session_id), QueueAddParams::ACTION, move |context| async move {
-            let admitted = context.service.add(context.caller, target, submission).await;
-            let admitted =
-                admitted.map_err(|error| wire::transact_error(error, wire::add_error))?;
-            Ok(wire::admitted(&target, admitted))
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueAddParams::ACTION,
+            move |context| async move {
+                let admitted = context.service.add(context.caller, target, submission).await;
+                let admitted =
+                    admitted.map_err(|error| wire::transact_error(error, wire::add_error))?;
+                Ok(wire::admitted(&target, admitted))
+            },
+        )
     }
 
     pub(super) fn queue_remove(self, params: QueueRemoveParams) -> Routed {
         let target = wire::target(&params.identity);
         let entry_id = params.entry_id;
-        self.work(Some(target.session_id), QueueRemoveParams::ACTION, move |context| async move {
-            let removed = context.service.remove(context.caller, target, entry_id).await;
-            let undo_id =
-                removed.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(QueueRemoveReply { entry_id, undo_id })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueRemoveParams::ACTION,
+            move |context| async move {
+                let removed = context.service.remove(context.caller, target, entry_id).await;
+                let undo_id =
+                    removed.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(QueueRemoveReply { entry_id, undo_id })
+            },
+        )
     }
 
     pub(super) fn queue_clear(self, params: QueueClearParams) -> Routed {
         let target = wire::target(&params.identity);
         let expected = params.expected_queue_revision;
-        self.work(Some(target.session_id), QueueClearParams::ACTION, move |context| async move {
-            let cleared = context.service.clear(context.caller, target, expected).await;
-            let cleared =
-                cleared.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(QueueClearReply {
-                session_id: target.session_id,
-                removed: cleared.removed,
-                undo_id: cleared.undo_id,
-            })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueClearParams::ACTION,
+            move |context| async move {
+                let cleared = context.service.clear(context.caller, target, expected).await;
+                let cleared =
+                    cleared.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(QueueClearReply {
+                    session_id: target.session_id,
+                    removed: cleared.removed,
+                    undo_id: cleared.undo_id,
+                })
+            },
+        )
     }
 
     pub(super) fn queue_restore(self, params: QueueRestoreParams) -> Routed {
         let target = wire::target(&params.identity);
         let undo_id = params.undo_id;
-        self.work(Some(target.session_id), QueueRestoreParams::ACTION, move |context| async move {
-            let restored = context.service.restore(context.caller, target, undo_id).await;
-            let restored =
-                restored.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(QueueRestoreReply { restored })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueRestoreParams::ACTION,
+            move |context| async move {
+                let restored = context.service.restore(context.caller, target, undo_id).await;
+                let restored =
+                    restored.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(QueueRestoreReply { restored })
+            },
+        )
     }
 
     pub(super) fn entry_get(self, params: EntryGetParams) -> Routed {
         let target = wire::target(&params.identity);
-        self.work(Some(target.session_id), EntryGetParams::ACTION, move |context| async move {
-            let found =
-                context.service.entry(context.caller.clone(), target, params.entry_id).await;
-            let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
-            Ok(wire::shown(&target, entry, &leases, &context.viewer()))
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            EntryGetParams::ACTION,
+            move |context| async move {
+                let found =
+                    context.service.entry(context.caller.clone(), target, params.entry_id).await;
+                let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
+                Ok(wire::shown(&target, entry, &leases, &context.viewer()))
+            },
+        )
     }
 
     pub(super) fn queue_merge(self, params: QueueMergeParams) -> Routed {
         let target = wire::target(&params.identity);
-        self.work(Some(target.session_id), QueueMergeParams::ACTION, move |context| async move {
-            let merged = context.service.merge(context.caller, target, params.entry_id).await;
-            let entry_id =
-                merged.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(QueueMergeReply { entry_id })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueMergeParams::ACTION,
+            move |context| async move {
+                let merged = context.service.merge(context.caller, target, params.entry_id).await;
+                let entry_id =
+                    merged.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(QueueMergeReply { entry_id })
+            },
+        )
     }
 
     pub(super) fn queue_reorder(self, params: QueueReorderParams) -> Routed {
@@ -97,7 +126,7 @@ impl Router {
             let error = WireError::validation("ordered_ids", "too many");
             return Err(error.with("limit", ENTRIES_MAX));
         }
-        let lane = Some(target.session_id);
+        let lane = [Lane::Session(target.session_id)];
         self.work(lane, QueueReorderParams::ACTION, move |context| async move {
             let QueueReorderParams { ordered_ids, expected_queue_revision, .. } = params;
             let reordered = context
@@ -116,31 +145,44 @@ impl Router {
     pub(super) fn send_now(self, params: SendNowParams) -> Routed {
         let target = wire::target(&params.identity);
         let ask = wire::send_now(&params)?;
-        self.work(Some(target.session_id), SendNowParams::ACTION, move |context| async move {
-            let sent = context.service.send_now(context.caller, target, ask).await;
-            let sent_count =
-                sent.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(SendNowReply { session_id: target.session_id, dispatched: true, sent_count })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            SendNowParams::ACTION,
+            move |context| async move {
+                let sent = context.service.send_now(context.caller, target, ask).await;
+                let sent_count =
+                    sent.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(SendNowReply { session_id: target.session_id, dispatched: true, sent_count })
+            },
+        )
     }
 
     pub(super) fn queue_drain(self, params: QueueDrainParams) -> Routed {
         let target = wire::target(&params.identity);
-        self.work(Some(target.session_id), QueueDrainParams::ACTION, move |context| async move {
-            let drained = context.service.drain(context.caller, target).await;
-            let drained =
-                drained.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(QueueDrainReply { session_id: target.session_id, drained })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            QueueDrainParams::ACTION,
+            move |context| async move {
+                let drained = context.service.drain(context.caller, target).await;
+                let drained =
+                    drained.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(QueueDrainReply { session_id: target.session_id, drained })
+            },
+        )
     }
 
     pub(super) fn auto_run_set(self, params: AutoRunSetParams) -> Routed {
         let target = wire::target(&params.identity);
         let enabled = params.enabled;
-        self.work(Some(target.session_id), AutoRunSetParams::ACTION, move |context| async move {
-            let set = context.service.set_auto_run(context.caller, target, enabled).await;
-            let dispatched = set.map_err(|error| wire::transact_error(error, wire::queue_error))?;
-            Ok(AutoRunSetReply { session_id: target.session_id, auto_run: enabled, dispatched })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            AutoRunSetParams::ACTION,
+            move |context| async move {
+                let set = context.service.set_auto_run(context.caller, target, enabled).await;
+                let dispatched =
+                    set.map_err(|error| wire::transact_error(error, wire::queue_error))?;
+                Ok(AutoRunSetReply { session_id: target.session_id, auto_run: enabled, dispatched })
+            },
+        )
     }
 }

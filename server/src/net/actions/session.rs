@@ -13,6 +13,7 @@ use super::{Context, Routed, Router, Watch};
 use crate::domain::lifecycle::{OnReset, SessionPatch};
 use crate::domain::session::{Session, Target};
 use crate::net::hub::{Missed, Watched};
+use crate::net::lanes::Lane;
 use crate::net::wire::{self, PageEnd, Refused};
 use crate::service::Service;
 
@@ -25,7 +26,7 @@ impl Router {
         ] {
             wire::bounded(field, text.as_deref(), NAME_BYTES_MAX)?;
         }
-        self.work(None, SessionCreateParams::ACTION, move |context| async move {
+        self.work([Lane::Free], SessionCreateParams::ACTION, move |context| async move {
             let SessionCreateParams { task_id, agent, model, client_request_id } = params;
             let made = context
                 .service
@@ -37,7 +38,7 @@ impl Router {
     }
 
     pub(super) fn session_list(self, params: SessionListParams) -> Routed {
-        self.work(None, SessionListParams::ACTION, move |context| async move {
+        self.work([Lane::Free], SessionListParams::ACTION, move |context| async move {
             let found = context.service.sessions(context.caller, params.task_id).await;
             let sessions = found.map_err(|error| Ok(wire::find_error(error)))?;
             let sessions = sessions_shown(&context.service, &sessions);
@@ -47,7 +48,7 @@ impl Router {
 
     pub(super) fn session_get(self, params: SessionGetParams) -> Routed {
         let id = params.session_id;
-        self.work(Some(id), SessionGetParams::ACTION, move |context| async move {
+        self.work([Lane::Session(id)], SessionGetParams::ACTION, move |context| async move {
             let found = context.service.session(context.caller, id).await;
             let session = found.map_err(|error| Ok(wire::find_error(error)))?;
             let question = context.service.questions().get(id);
@@ -57,15 +58,18 @@ impl Router {
 
     pub(super) fn subscribe(self, params: SubscribeParams) -> Routed {
         let id = params.session_id;
-        self.watching(Some(id), SubscribeParams::ACTION, move |context| async move {
+        self.watching([Lane::Session(id)], SubscribeParams::ACTION, move |context| async move {
             subscribe(context, params).await
         })
     }
 
     pub(super) fn unsubscribe(self, params: UnsubscribeParams) -> Routed {
         let id = params.session_id;
-        self.watching(Some(id), UnsubscribeParams::ACTION, move |context| async move {
-            context.hub.unwatch(id, &context.wake);
+        self.watching([Lane::Session(id)], UnsubscribeParams::ACTION, move |context| async move {
+            if !context.hub.unwatch(id, &context.wake) {
+                let found = context.service.session(context.caller, id).await;
+                found.map_err(|error| Ok(wire::find_error(error)))?;
+            }
             Ok((UnsubscribeReply { session_id: id }, Watch::Stop(id)))
         })
     }
@@ -79,12 +83,17 @@ impl Router {
         let target = wire::target(&params.identity);
         let SessionSetParams { model, mode, title, .. } = params;
         let patch = SessionPatch { model, mode, title };
-        self.work(Some(target.session_id), SessionSetParams::ACTION, move |context| async move {
-            let set = context.service.set_session(context.caller, target, patch).await;
-            let session = set.map_err(|error| wire::transact_error(error, wire::session_error))?;
-            let question = context.service.questions().get(session.id);
-            Ok(SessionReply { session: wire::session(&session, question) })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            SessionSetParams::ACTION,
+            move |context| async move {
+                let set = context.service.set_session(context.caller, target, patch).await;
+                let session =
+                    set.map_err(|error| wire::transact_error(error, wire::session_error))?;
+                let question = context.service.questions().get(session.id);
+                Ok(SessionReply { session: wire::session(&session, question) })
+            },
+        )
     }
 
     pub(super) fn session_reset(self, params: SessionResetParams) -> Routed {
@@ -93,12 +102,16 @@ impl Router {
             None | Some(true) => OnReset::KeepQueue,
             Some(false) => OnReset::ClearQueue,
         };
-        self.work(Some(target.session_id), SessionResetParams::ACTION, move |context| async move {
-            let reset = context.service.reset(context.caller, target, queue).await;
-            let session =
-                reset.map_err(|error| wire::transact_error(error, wire::session_error))?;
-            Ok(SessionReply { session: wire::session(&session, None) })
-        })
+        self.work(
+            [Lane::Session(target.session_id)],
+            SessionResetParams::ACTION,
+            move |context| async move {
+                let reset = context.service.reset(context.caller, target, queue).await;
+                let session =
+                    reset.map_err(|error| wire::transact_error(error, wire::session_error))?;
+                Ok(SessionReply { session: wire::session(&session, None) })
+            },
+        )
     }
 
     pub(super) fn session_transfer(self, params: SessionTransferParams) -> Routed {
@@ -108,8 +121,8 @@ impl Router {
             session_id: params.to_session_id,
             incarnation_id: Some(params.to_session_incarnation_id),
         };
-        let lane = Some(from.session_id);
-        self.work(lane, SessionTransferParams::ACTION, move |context| async move {
+        let lanes = [from, to].map(|side| Lane::Session(side.session_id));
+        self.work(lanes, SessionTransferParams::ACTION, move |context| async move {
             let moved = context.service.transfer(context.caller, from, to).await;
             let moved = moved.map_err(|error| wire::transact_error(error, wire::session_error))?;
             Ok(SessionTransferReply { moved })
@@ -119,10 +132,14 @@ impl Router {
     pub(super) fn session_delete(self, params: SessionDeleteParams) -> Routed {
         let target = wire::target(&params.identity);
         let id = target.session_id;
-        self.work(Some(id), SessionDeleteParams::ACTION, move |context| async move {
-            let deleted = context.service.delete_session(context.caller, target).await;
-            deleted.map_err(|error| wire::transact_error(error, wire::session_error))?;
-            Ok(SessionDeleteReply { session_id: id })
+        self.resting([Lane::Session(id)], SessionDeleteParams::ACTION, move |context| async move {
+            let failed = |error| wire::transact_error(error, wire::session_error);
+            let hidden = context.service.delete_session(context.caller, target).await;
+            let rest = hidden.map_err(failed)?;
+            Ok(async move {
+                rest.done().await.map_err(failed)?;
+                Ok(SessionDeleteReply { session_id: id })
+            })
         })
     }
 }

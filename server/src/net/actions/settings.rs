@@ -10,12 +10,13 @@ use usher_shared::protocol::settings::{
 
 use super::{Routed, Router};
 use crate::domain::settings::{InForce, SettingsPatch, Switch};
+use crate::net::lanes::Lane;
 use crate::net::wire;
 use crate::service::SettingsView;
 
 impl Router {
     pub(super) fn settings_get(self, _: SettingsGetParams) -> Routed {
-        self.work(None, SettingsGetParams::ACTION, |context| async move {
+        self.work([Lane::Free], SettingsGetParams::ACTION, |context| async move {
             let found = context.service.settings(context.caller).await;
             Ok(shown(found.map_err(|error| Ok(wire::settings_error(error)))?))
         })
@@ -35,7 +36,7 @@ impl Router {
             merge: params.merge_enabled.map(Switch::of),
             auto_merge: params.auto_merge_enabled.map(Switch::of),
         };
-        self.work(None, SettingsSetParams::ACTION, move |context| async move {
+        self.work([Lane::Free], SettingsSetParams::ACTION, move |context| async move {
             let set = context.service.set_settings(context.caller, patch).await;
             Ok(shown(set.map_err(|error| wire::transact_error(error, wire::settings_error))?))
         })

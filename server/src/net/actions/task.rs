@@ -8,12 +8,13 @@ use usher_shared::protocol::task::{
 
 use super::session::sessions_shown;
 use super::{Routed, Router};
+use crate::net::lanes::Lane;
 use crate::net::wire;
 
 impl Router {
     pub(super) fn task_create(self, params: TaskCreateParams) -> Routed {
         let request = wire::task_request(params)?;
-        self.work(None, TaskCreateParams::ACTION, move |context| async move {
+        self.work([Lane::Free], TaskCreateParams::ACTION, move |context| async move {
             let made = context.service.create_task(context.caller, request).await;
             let made = made.map_err(|error| wire::transact_error(error, wire::make_error))?;
             let session = wire::session(&made.session, None);
@@ -22,7 +23,7 @@ impl Router {
     }
 
     pub(super) fn task_list(self, params: TaskListParams) -> Routed {
-        self.work(None, TaskListParams::ACTION, move |context| async move {
+        self.work([Lane::Free], TaskListParams::ACTION, move |context| async move {
             let archived = params.include_archived.unwrap_or(false);
             let tasks = context.service.tasks(context.caller, archived).await;
             let tasks = tasks.map_err(|error| Ok(wire::find_error(error.into())))?;
@@ -31,7 +32,7 @@ impl Router {
     }
 
     pub(super) fn task_get(self, params: TaskGetParams) -> Routed {
-        self.work(None, TaskGetParams::ACTION, move |context| async move {
+        self.work([Lane::Free], TaskGetParams::ACTION, move |context| async move {
             let found = context.service.task(context.caller, params.task_id).await;
             let (task, sessions) = found.map_err(|error| Ok(wire::find_error(error)))?;
             let sessions = sessions_shown(&context.service, &sessions);
@@ -41,16 +42,20 @@ impl Router {
 
     pub(super) fn task_archive(self, params: TaskArchiveParams) -> Routed {
         let task_id = params.task_id;
-        self.work(None, TaskArchiveParams::ACTION, move |context| async move {
+        self.resting([Lane::Task(task_id)], TaskArchiveParams::ACTION, move |context| async move {
+            let failed = |error| wire::transact_error(error, wire::find_error);
             let archived = context.service.archive(context.caller, task_id).await;
-            archived.map_err(|error| wire::transact_error(error, wire::find_error))?;
-            Ok(TaskReply { task_id })
+            let rest = archived.map_err(failed)?;
+            Ok(async move {
+                rest.done().await.map_err(failed)?;
+                Ok(TaskReply { task_id })
+            })
         })
     }
 
     pub(super) fn task_unarchive(self, params: TaskUnarchiveParams) -> Routed {
         let task_id = params.task_id;
-        self.work(None, TaskUnarchiveParams::ACTION, move |context| async move {
+        self.work([Lane::Task(task_id)], TaskUnarchiveParams::ACTION, move |context| async move {
             let back = context.service.unarchive(context.caller, task_id).await;
             back.map_err(|error| wire::transact_error(error, wire::find_error))?;
             Ok(TaskReply { task_id })
@@ -59,10 +64,14 @@ impl Router {
 
     pub(super) fn task_delete(self, params: TaskDeleteParams) -> Routed {
         let task_id = params.task_id;
-        self.work(None, TaskDeleteParams::ACTION, move |context| async move {
+        self.resting([Lane::Task(task_id)], TaskDeleteParams::ACTION, move |context| async move {
+            let failed = |error| wire::transact_error(error, wire::find_error);
             let deleted = context.service.delete_task(context.caller, task_id).await;
-            deleted.map_err(|error| wire::transact_error(error, wire::find_error))?;
-            Ok(TaskReply { task_id })
+            let rest = deleted.map_err(failed)?;
+            Ok(async move {
+                rest.done().await.map_err(failed)?;
+                Ok(TaskReply { task_id })
+            })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Requests that read transcripts.
 
+use usher_shared::counter::COUNTER_MAX;
 use usher_shared::error::WireError;
 use usher_shared::limits::{
     NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT, PAGE_MESSAGES_MAX, READ_BYTES_MAX, SEARCH_HITS_DEFAULT,
@@ -13,6 +14,7 @@ use usher_shared::protocol::transcript::{
 
 use super::{Routed, Router};
 use crate::domain::search::Needle;
+use crate::net::lanes::Lane;
 use crate::net::wire::{self, PageEnd};
 use crate::store::PageBounds;
 
@@ -32,7 +34,7 @@ impl Router {
             }
         };
         let id = params.session_id;
-        self.work(Some(id), TranscriptPageParams::ACTION, move |context| async move {
+        self.work([Lane::Session(id)], TranscriptPageParams::ACTION, move |context| async move {
             let found = context.service.page(context.caller, id, bounds, limit).await;
             let page = found.map_err(|error| Ok(wire::find_error(error)))?;
             let from = match bounds {
@@ -45,15 +47,18 @@ impl Router {
 
     pub(super) fn read(self, params: TranscriptReadParams) -> Routed {
         let TranscriptReadParams { session_id, message_id, offset, length } = params;
+        if offset > COUNTER_MAX {
+            return Err(WireError::validation("offset", "out of bounds"));
+        }
         if !(1..=READ_BYTES_MAX).contains(&length) {
             let error = WireError::validation("length", "out of bounds");
             return Err(error.with("limit", READ_BYTES_MAX));
         }
-        let lane = Some(session_id);
+        let lane = [Lane::Session(session_id)];
         self.work(lane, TranscriptReadParams::ACTION, move |context| async move {
             let (service, caller) = (context.service, context.caller);
             let found = service.read_text(caller, session_id, message_id, offset, length).await;
-            let range = found.map_err(|error| Ok(wire::find_error(error)))?;
+            let range = found.map_err(|error| Ok(wire::text_error(error)))?;
             Ok(TranscriptReadReply { text: range.text, eof: range.eof })
         })
     }
@@ -68,7 +73,8 @@ impl Router {
             let error = WireError::validation("limit", "out of bounds");
             return Err(error.with("limit", SEARCH_HITS_MAX));
         }
-        self.work(None, TranscriptSearchParams::ACTION, move |context| async move {
+        let lane = session_id.map_or(Lane::Free, Lane::Session);
+        self.work([lane], TranscriptSearchParams::ACTION, move |context| async move {
             let (service, caller) = (context.service, context.caller);
             let found = service.search(caller, session_id, needle, limit as usize).await;
             let hits = found.map_err(|error| Ok(wire::find_error(error)))?;

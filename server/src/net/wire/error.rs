@@ -13,7 +13,8 @@ use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TurnError,
+    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
+    TurnError,
 };
 use crate::store::{StoreError, TransactError};
 
@@ -183,6 +184,15 @@ pub(in crate::net) fn find_error(error: FindError) -> WireError {
     match error {
         FindError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
         FindError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn text_error(error: TextError) -> WireError {
+    let text = error.to_string();
+    match error {
+        TextError::Find(error) => find_error(error),
+        TextError::InsideCharacter => WireError::validation("offset", text),
+        TextError::NoRoom => WireError::validation("length", text),
     }
 }
 

@@ -13,7 +13,7 @@ use usher_shared::vocabulary::SenderKind;
 
 use super::edit::shown;
 use super::{OVERHEAD_BYTES, Viewer, bounded, json_bytes};
-use crate::domain::admission::{Admitted, Identified, Submission};
+use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, Target};
@@ -48,6 +48,10 @@ pub(in crate::net) fn submission(
     let fingerprint = fingerprint(&params, &queued_by)
         .map_err(|error| WireError::validation("attachments", error.to_string()))?;
     let content = PromptText::parse(params.content).map_err(prompt_error)?;
+    // With an attachment or a plan comment it may be; above, there is neither.
+    if content.is_blank() {
+        return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
+    }
     let target = Target {
         task_id: params.task_id,
         session_id: params.session_id,

@@ -66,6 +66,13 @@ INSERT INTO messages (key, id, session_key, incarnation_key, seq, turn_id, role,
  (3, 'm3--------------', 1, 4, 3, NULL, 'user', 'x', 1, 'complete', '{\"ids\":[\"k4\"]}', 0),
  (4, 'm4--------------', 2, 2, 1, 'o2--------------', 'user', 'x', 1, 'complete', NULL, 0),
  (5, 'm5--------------', 2, 2, 2, 'o2--------------', 'agent', '', 0, 'streaming', NULL, 0);
+INSERT INTO edit_leases (entry_key, session_key, generation, lease_id, link_id, node_id,
+  target_revision, expires_at, ends_at, saved) VALUES
+ (1, 1, 3, 'l1--------------', 'c1--------------', 'n1--------------', 1, 5, 9, 1),
+ (2, 1, 1, 'l2--------------', NULL, NULL, 1, 5, 9, 0),
+ (4, 2, 1, NULL, NULL, NULL, 1, 5, 9, 0);
+INSERT INTO edit_operations (entry_key, operation_id, fingerprint, revision) VALUES
+ (1, 'w1', zeroblob(32), 2);
 INSERT INTO message_parts (message_key, start_byte, content) VALUES (2, 3, 'defg'), (2, 7, 'hijkl');
 ";
 
@@ -93,6 +100,14 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
     ("turn_ids", &[1], "UPDATE turns SET node_id = x'00' WHERE key = 1"),
     ("message_ids", &[2], "UPDATE messages SET id = x'00' WHERE key = 2"),
     ("node_ids", &[1], "UPDATE nodes SET id = x'00'"),
+    ("lease_ids", &[1], "UPDATE edit_leases SET link_id = x'00' WHERE entry_key = 1"),
+    ("lease_ids", &[4], "UPDATE edit_leases SET generation = 0 WHERE entry_key = 4"),
+    ("lease_entry", &[2], "UPDATE edit_leases SET session_key = 2 WHERE entry_key = 2"),
+    ("lease_entry", &[4], "UPDATE edit_leases SET lease_id = zeroblob(16) WHERE entry_key = 4"),
+    ("lease_holder", &[2], "UPDATE edit_leases SET node_id = zeroblob(16) WHERE entry_key = 2"),
+    ("lease_holder", &[1], "UPDATE edit_leases SET ends_at = 4 WHERE entry_key = 1"),
+    ("edit_operation", &[1], "UPDATE edit_leases SET saved = 0 WHERE entry_key = 1"),
+    ("edit_operation", &[1], "UPDATE edit_operations SET revision = 3"),
     ("task_kinds", &[1], "UPDATE tasks SET kind = 'chore' WHERE key = 1"),
     ("auto_run_reasons", &[1], "UPDATE sessions SET auto_run_off = 'because' WHERE key = 1"),
     ("entry_senders", &[1, 2, 3], "UPDATE queue_entries SET sender_kind = 'x' WHERE key < 4"),

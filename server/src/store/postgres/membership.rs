@@ -15,6 +15,7 @@ use super::transact::PostgresStore;
 use crate::domain::Event;
 use crate::store::conn::Param;
 use crate::store::error::StoreError;
+use crate::store::reads::TextFound;
 use crate::store::{node, sql};
 
 /// What was heard and is not told on yet; more waits in the database.
@@ -182,8 +183,10 @@ impl PostgresStore {
             let Some(session) = reads.session(session)? else { return Ok(None) };
             let Some(message) = reads.message(&session, id)? else { return Ok(None) };
             let grown = message.content_bytes.saturating_sub(at);
-            let text = reads.text(&session, id, at, grown)?;
-            Ok::<_, StoreError>(text.map(|text| (session.id, message.seq, text.text)))
+            let Some(TextFound::Range(grown)) = reads.text(&session, id, at, grown)? else {
+                return Ok(None);
+            };
+            Ok::<_, StoreError>(Some((session.id, message.seq, grown.text)))
         });
         if let Some((session, seq, text)) = found.await? {
             self.sink().grew(session, id, seq, at, &text);
