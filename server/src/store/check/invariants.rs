@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Invariant] = invariants! {
         "a lease is of a waiting entry of its session that a user sent",
         Broken("SELECT l.entry_key FROM edit_leases l JOIN queue_entries e ON e.key = l.entry_key \
                 WHERE l.lease_id IS NOT NULL AND (e.session_key <> l.session_key \
-                OR e.turn_id IS NOT NULL OR e.undo_id IS NOT NULL OR e.sender_kind <> 'user')");
+                OR e.turn_id IS NOT NULL OR e.undo_id IS NOT NULL OR e.sender_kind IN ('agent', 'workflow', 'server'))");
     lease_holder of "edit_leases":
         "a connection and its server hold a lease, or nobody does",
         Broken("SELECT entry_key FROM edit_leases WHERE (link_id IS NULL) <> (node_id IS NULL) \
