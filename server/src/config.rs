@@ -144,6 +144,7 @@ enum AgentKind {
 
 const LEASE_TTL: Duration = Duration::from_millis(LEASE_TTL_MS);
 const LEASE_HOLD: Duration = Duration::from_millis(LEASE_HOLD_MS);
+const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 impl Settings {
@@ -166,6 +167,13 @@ impl Settings {
         };
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
+            if name.trim().is_empty() {
+                return Err(ConfigError::Value {
+                    key: "agents".to_owned(),
+                    value: name,
+                    why: "an agent needs a name",
+                });
+            }
             agents.insert(name.clone(), agent(&name, table)?);
         }
         let wanted = args.agent.clone().or(file.default_agent).unwrap_or(DEMO.to_owned());
@@ -181,7 +189,7 @@ impl Settings {
                 ttl: millis(time("lease_ttl", &file.lease_ttl, LEASE_TTL)?),
                 hold_max: millis(time("lease_hold_max", &file.lease_hold_max, LEASE_HOLD)?),
             },
-            heartbeat: time("heartbeat", &file.heartbeat, Duration::from_millis(HEARTBEAT_MS))?,
+            heartbeat: heartbeat(&file.heartbeat)?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,
             agents,
@@ -239,19 +247,36 @@ fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
             value: command.unwrap_or_else(|| "demo".to_owned()),
             why: "the demo agent has no settings but its kind",
         }),
-        (AgentKind::Command, Some(program)) => Ok(AgentSpec::Command(CommandSpec {
-            program,
-            args: table.args,
-            env_from: table.env_from,
-            cancel_grace: match &table.cancel_grace {
-                Some(text) => duration(&key("cancel_grace"), text)?,
-                None => CANCEL_GRACE,
-            },
-        })),
-        (AgentKind::Command, None) => Err(ConfigError::Value {
+        (AgentKind::Command, Some(program)) if !program.trim().is_empty() => {
+            Ok(AgentSpec::Command(CommandSpec {
+                program,
+                args: table.args,
+                env_from: table.env_from,
+                cancel_grace: match &table.cancel_grace {
+                    Some(text) => duration(&key("cancel_grace"), text)?,
+                    None => CANCEL_GRACE,
+                },
+            }))
+        }
+        (AgentKind::Command, command) => Err(ConfigError::Value {
             key: key("command"),
-            value: String::new(),
+            value: command.unwrap_or_default(),
             why: "an agent of kind \"command\" needs a program",
+        }),
+    }
+}
+
+/// Reads the interval of pings. A shorter one than a second would drop links that are only slow.
+fn heartbeat(text: &Option<String>) -> Result<Duration, ConfigError> {
+    let Some(text) = text else {
+        return Ok(Duration::from_millis(HEARTBEAT_MS));
+    };
+    match duration("heartbeat", text)? {
+        interval if interval >= HEARTBEAT_MIN => Ok(interval),
+        _ => Err(ConfigError::Value {
+            key: "heartbeat".to_owned(),
+            value: text.clone(),
+            why: "at least a second",
         }),
     }
 }
@@ -366,6 +391,10 @@ mod tests {
         assert!(load("hartbeat = \"1s\"").is_err());
         assert!(load("default_agent = \"nobody\"").is_err());
         assert!(load("[agents.x]\nkind = \"command\"").is_err());
+        assert!(load("[agents.x]\nkind = \"command\"\ncommand = \" \"").is_err());
+        assert!(load("[agents.\"\"]\nkind = \"demo\"").is_err());
+        assert!(load("heartbeat = \"999ms\"").is_err());
+        assert!(load("heartbeat = \"1s\"").is_ok());
         let cat = "default_agent = \"x\"\n[agents.x]\nkind = \"command\"\ncommand = \"cat\"";
         assert_eq!(load(cat).unwrap(), "x");
     }

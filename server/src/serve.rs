@@ -116,9 +116,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         .await
         .map_err(|error| format!("{}: {error}", data_dir.display()))?;
     store.join(settings.node_lease).await.map_err(|error| error.to_string())?;
-    let token_file = args.token_file.clone().unwrap_or_else(|| data_dir.join("token"));
-    let access = Access::load(&token_file)
-        .map_err(|error| format!("token file {}: {error}", token_file.display()))?;
+    let access = access(args.token_file.as_deref(), data_dir)?;
     write_pid(&data_dir.join("usherd.pid"))?;
 
     // The lock is held: agents of this directory that still run have lost their server.
@@ -161,18 +159,11 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         allowed_origins: settings.allowed_origins,
         draining,
     }));
-    let sockets: Vec<_> = addresses
-        .iter()
-        .filter_map(|address| match address {
-            ListenAddress::Unix(path) => Some(path.clone()),
-            ListenAddress::Tcp(_) => None,
-        })
-        .collect();
     let urls = listeners.urls();
-    listeners.serve(&server);
+    let socket_files = listeners.serve(&server);
     tokio::spawn({
         let server = Arc::clone(&server);
-        async move { tokio::join!(server.tell_news(), server.watch_users()) }
+        async move { tokio::join!(server.tell_news(), server.watch_users(), server.forget_events()) }
     });
     announce(urls)?;
 
@@ -181,17 +172,22 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         _ = interrupt.recv() => info!("told to stop"),
     }
     drain.send_replace(true);
-    for socket in sockets {
-        if let Err(error) = std::fs::remove_file(&socket) {
-            warn!(%error, "the socket file could not be removed");
-        }
-    }
+    drop(socket_files);
     let ended = async { tokio::join!(server.all_links_ended(), running) };
     if tokio::time::timeout(DRAIN_MAX, ended).await.is_err() {
         warn!("some links or agents did not end in time");
     }
     service.settle().await;
     Ok(())
+}
+
+/// Reads the owner's token. Only the data directory's own one is made: a name that was given and
+/// leads nowhere is a mistake.
+fn access(given: Option<&Path>, data_dir: &Path) -> Result<Access, String> {
+    let own = data_dir.join("token");
+    let file = given.unwrap_or(&own);
+    let loaded = if given.is_some() { Access::load(file) } else { Access::load_or_make(file) };
+    loaded.map_err(|error| format!("token file {}: {error}", file.display()))
 }
 
 async fn open_store(

@@ -84,8 +84,10 @@ enum UserError {
     NoToken(std::io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("what was done could not be printed: {0}")]
+    #[error("the answer could not be printed: {0}")]
     Print(std::io::Error),
+    #[error("the new token could not be printed and is still there; revoke {}: {why}", name.as_str())]
+    Stays { name: UserName, why: Box<Self> },
 }
 
 #[derive(Serialize)]
@@ -117,14 +119,22 @@ fn run(command: &UserCommand) -> Result<(), UserError> {
                 digest: TokenDigest::of(&token),
                 now: now(),
             };
-            administer(place, |reads| {
+            let added = administer(place, |reads| {
                 let existing = reads.user_by_name(name.as_str())?;
                 Ok(users::add(existing.as_ref(), &name, fresh))
             })?;
-            print(&format!("{token}\n"))
+            // A token that nobody has seen must not stay.
+            print(&format!("{token}\n")).map_err(|error| {
+                let taken_back =
+                    administer(place, |_| Ok(users::take_back(added, fresh.digest, now())));
+                match taken_back {
+                    Ok(()) => error,
+                    Err(why) => UserError::Stays { name, why: Box::new(why) },
+                }
+            })
         }
         UserCommand::List { json, place } => {
-            let users = administer(place, |reads| Ok(Decision::unchanged(reads.users()?)))?;
+            let users = store::list_users(&user_place(place)?)?;
             print(&if *json { as_json(&users) } else { users.iter().map(line).collect() })
         }
         UserCommand::Revoke { name, place } => {
@@ -140,12 +150,15 @@ fn administer<T>(
     place: &PlaceArgs,
     decide: impl FnOnce(&mut Reads<'_>) -> Result<Decision<T>, UserError>,
 ) -> Result<T, UserError> {
-    let place = match (&place.database, &place.data_dir) {
-        (Some(url), _) => UserPlace::Url(url.clone()),
-        (None, Some(dir)) => UserPlace::Files(StoreFiles::of(dir)),
-        (None, None) => return Err(UserError::NoPlace),
-    };
-    store::administer(&place, decide)
+    store::administer(&user_place(place)?, decide)
+}
+
+fn user_place(place: &PlaceArgs) -> Result<UserPlace, UserError> {
+    match (&place.database, &place.data_dir) {
+        (Some(url), _) => Ok(UserPlace::Url(url.clone())),
+        (None, Some(dir)) => Ok(UserPlace::Files(StoreFiles::of(dir))),
+        (None, None) => Err(UserError::NoPlace),
+    }
 }
 
 const fn state(user: &UserRecord) -> &'static str {

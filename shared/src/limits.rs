@@ -45,6 +45,11 @@ pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
 pub const PAGE_MESSAGES_MAX: u32 = 200;
 /// Messages of a page when the request names no limit.
 pub const PAGE_MESSAGES_DEFAULT: u32 = 100;
+/// Tasks or sessions of one answer, the newest ones: nobody looks through more, and all of them
+/// would not fit into a frame.
+pub const LISTED_MAX: u32 = 1_000;
+/// The same as JSON, bytes: half a frame. Titles, models and directories can take 40 KiB each.
+pub const LISTED_BYTES_MAX: usize = 8_388_608;
 /// Hits of one search.
 pub const SEARCH_HITS_MAX: u32 = 100;
 /// Hits of a search when the request names no limit.
@@ -67,6 +72,12 @@ pub const PATH_BYTES_MAX: usize = 4_096;
 pub const BAD_FRAMES_MAX: u32 = 10;
 /// Queue capacity when nobody chose one.
 pub const QUEUE_CAP_DEFAULT: u32 = 10;
+/// Connections of one user: every terminal and script of a person, several times over.
+pub const LINKS_PER_USER_MAX: usize = 256;
+/// Connections of all users together: their memory and files are what a small machine has.
+pub const LINKS_MAX: usize = 2_048;
+/// Sessions that one connection watches: more than a screen shows, and each keeps its newest events.
+pub const SUBSCRIPTIONS_MAX: usize = 256;
 /// The interval of the server's pings, milliseconds. Silence of 2.5 of them drops a link.
 pub const HEARTBEAT_MS: u64 = 15_000;
 

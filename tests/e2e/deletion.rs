@@ -90,8 +90,10 @@ async fn a_deleted_session_is_an_unknown_one_and_tells_nobody_anything() {
     client.admit(&kept, "k1", "hello").await;
     let told = loop {
         let (action, told) = watcher.notification().await;
-        if action != "task.changed" {
-            break told;
+        match action.as_str() {
+            "task.changed" => {}
+            "session.deleted" => assert_eq!(told["session_id"], json!(chat.session_id)),
+            _ => break told,
         }
     };
     assert_eq!(told["session_id"], json!(kept.session_id));
@@ -281,4 +283,80 @@ async fn a_client_that_comes_back_does_not_wait_for_agents_and_finds_what_it_dec
     while turns().is_some() {
         back.ok("ping", json!({})).await;
     }
+}
+
+#[tokio::test]
+async fn what_is_being_deleted_has_given_its_request_id_free() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let request = json!({"title": "t", "client_request_id": "r"});
+    let made = client.ok("task.create", request.clone()).await;
+    let first = Chat::of_session(&made["session"]);
+    let session = json!({"task_id": first.task_id, "client_request_id": "r"});
+    let second = client.ok("session.create", session.clone()).await["session"].take();
+    let second = Chat::of_session(&second);
+    for chat in [&first, &second] {
+        client.subscribe(chat).await;
+        client.admit(chat, "k", "/demo deaf; say never mind; hang").await;
+        client.until_running(chat).await;
+    }
+    // Decided from the moment it cannot be found; the agent does not hear.
+    client.send("session.delete", second.identity()).await.unwrap();
+    while other.request("session.get", second.identity()).await != not_found() {}
+    let again = other.ok("session.create", session.clone()).await;
+    assert_ne!(again["session"]["id"], json!(second.session_id));
+    assert_eq!(other.ok("session.create", session).await["session"]["id"], again["session"]["id"]);
+
+    client.send("task.delete", json!({"task_id": first.task_id})).await.unwrap();
+    while other.request("session.get", first.identity()).await != not_found() {}
+    let again = other.ok("task.create", request.clone()).await;
+    assert_ne!(again["task"]["id"], made["task"]["id"]);
+    assert_eq!(other.ok("task.create", request).await["task"]["id"], again["task"]["id"]);
+}
+
+#[tokio::test]
+async fn every_link_of_the_user_learns_what_is_archived_and_what_is_gone() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    let token = server.launch().add_user("otto");
+    let mut otto = Client::connect_as(&server, &token).await;
+    let chat = Chat::create(&mut client).await;
+    let task = json!({"task_id": chat.task_id});
+    client.ok("session.delete", chat.identity()).await;
+    let gone = json!({"task_id": chat.task_id, "session_id": chat.session_id});
+    for client in [&mut client, &mut other] {
+        assert_eq!(client.notified("session.deleted", |_| true).await, gone);
+    }
+    // The task has no session now.
+    for (action, archived) in [("task.archive", true), ("task.unarchive", false)] {
+        client.ok(action, task.clone()).await;
+        for client in [&mut client, &mut other] {
+            let told = client.notified("task.changed", |told| told["archived"] == archived).await;
+            assert_eq!(told["id"], json!(chat.task_id), "{action}");
+        }
+    }
+    // It is told when it is decided: the agent does not hear.
+    let made = client.ok("session.create", task.clone()).await;
+    let busy = Chat::of_session(&made["session"]);
+    client.subscribe(&busy).await;
+    client.admit(&busy, "k", "/demo deaf; say never mind; hang").await;
+    client.until_running(&busy).await;
+    client.send("session.delete", busy.identity()).await.unwrap();
+    let gone = json!({"task_id": busy.task_id, "session_id": busy.session_id});
+    assert_eq!(other.notified("session.deleted", |_| true).await, gone);
+    assert_eq!(other.request("session.get", busy.identity()).await, not_found());
+    client.send("task.delete", task.clone()).await.unwrap();
+    assert_eq!(other.notified("task.deleted", |_| true).await, task);
+    assert_eq!(other.request("task.get", task.clone()).await, not_found());
+    // One without anything to wait for.
+    let empty = Chat::create(&mut other).await;
+    let task = json!({"task_id": empty.task_id});
+    other.ok("task.delete", task.clone()).await;
+    for client in [&mut client, &mut other] {
+        assert_eq!(client.notified("task.deleted", |told| *told == task).await, task);
+    }
+    otto.ok("ping", json!({})).await;
+    assert_eq!(otto.take_notifications(), []);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use usher_tests::chat::{Chat, by_role, contents};
-use usher_tests::client::Client;
+use usher_tests::client::{Client, Refusal};
 use usher_tests::scene::Scene;
 
 /// The events of a session in the order they came, each of which covers a range of numbers.
@@ -278,4 +278,29 @@ async fn answers_come_between_the_events_of_a_long_stream() {
     let said = by_role(&scene.client.transcript(&scene.chat).await, "agent");
     assert_eq!(said[0]["content_truncated"], true);
     assert_eq!(scene.waiting().await.len(), 200);
+}
+
+#[tokio::test]
+async fn a_link_watches_so_many_sessions_and_no_more() {
+    let mut scene = Scene::new().await;
+    let (chat, task) = (scene.chat.clone(), json!({"task_id": scene.chat.task_id}));
+    let made = async |client: &mut Client| {
+        let made = client.ok("session.create", task.clone()).await;
+        Chat::of_session(&made["session"])
+    };
+    for _ in 1..256 {
+        let one = made(&mut scene.client).await;
+        scene.client.subscribe(&one).await;
+    }
+    let more = made(&mut scene.client).await;
+    let (watched, wanted) =
+        (json!({"session_id": chat.session_id}), json!({"session_id": more.session_id}));
+    let refused = scene.client.request("session.subscribe", wanted).await;
+    let too_many = Refusal::new("rate_limited", json!({"retry_after_ms": 5_000}));
+    assert_eq!(refused, Err(too_many));
+    // What is watched can be asked for again, and another link has its own.
+    scene.client.subscribe(&chat).await;
+    Client::connect(&scene.server).await.subscribe(&more).await;
+    scene.client.ok("session.unsubscribe", watched).await;
+    scene.client.subscribe(&more).await;
 }

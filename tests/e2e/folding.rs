@@ -218,7 +218,8 @@ async fn what_would_break_a_bound_stays_an_entry_of_its_own() {
     assert_eq!(folded["admission"]["outcome"], "folded");
     // The answer is cut, the same way in every replay; the entry is whole.
     assert_eq!(folded["content_truncated"], true);
-    assert_eq!(folded["content"].as_str().unwrap().len(), 65_536);
+    // The two IDs count, too.
+    assert_eq!(folded["content"].as_str().unwrap().len(), 65_536 - 8);
     assert_eq!(add(&mut scene, "fits", &fits, json!({})).await, Ok(replayed(&folded)));
     assert_eq!(scene.waiting().await, [half.clone(), format!("{too_long}\n\n{fits}")]);
 }
@@ -303,4 +304,135 @@ async fn prompts_that_fold_while_turns_start_and_end_all_run_once_in_order() {
         .collect();
     assert_eq!(proven, ids);
     assert!(prompts.len() < PROMPTS, "nothing folded");
+}
+
+/// Rows of a few integers, read beside the server.
+fn integers(scene: &Scene, sql: &str) -> Vec<i64> {
+    if let Some(database) = scene.server.launch().home().database() {
+        return database.run(sql).iter().map(|row| row.parse().unwrap()).collect();
+    }
+    let path = scene.server.launch().data_dir().join("usher.db");
+    let conn = rusqlite::Connection::open(path).unwrap();
+    let mut statement = conn.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// The content and the admission IDs of an answer, bytes.
+fn snapshot_bytes(answer: &Value) -> usize {
+    let ids = ["queue_admission_ids", "queue_admission_ids_past"];
+    let ids = ids.iter().flat_map(|ids| answer["metadata"][ids].as_array().unwrap());
+    answer["content"].as_str().unwrap().len() + ids.map(|id| string(id).len()).sum::<usize>()
+}
+
+#[tokio::test]
+async fn a_receipt_of_a_fold_keeps_what_it_adds_and_answers_with_all_of_it() {
+    let mut scene = parked(&as_shipped()).await;
+    let id = |number: usize| format!("{number:\"<128}");
+    let mut answers = Vec::new();
+    for number in 0..256 {
+        // From the middle on the snapshot is full, inside a character of two bytes.
+        let text = format!("{number}{}", "é".repeat(150));
+        answers.push((number, text.clone(), add(&mut scene, &id(number), &text, json!({})).await));
+    }
+    let mut whole = String::new();
+    for (number, text, answer) in &answers {
+        let answer = answer.as_ref().unwrap();
+        whole.push_str(&if *number == 0 { text.clone() } else { format!("\n\n{text}") });
+        let outcome = if *number == 0 { "admitted" } else { "folded" };
+        assert_eq!(answer["admission"]["outcome"], outcome, "{number}");
+        let ids: Vec<String> = (0..=*number).map(id).collect();
+        assert_eq!(answer["metadata"]["queue_admission_ids"], json!(ids));
+        let (shown, bytes) = (answer["content"].as_str().unwrap(), snapshot_bytes(answer));
+        assert!(whole.starts_with(shown), "{number}");
+        let cut = shown.len() < whole.len();
+        assert_eq!(answer["content_truncated"], cut, "{number}");
+        assert!(bytes <= 65_536 && (bytes >= 65_535 || !cut), "{number}: {bytes}");
+    }
+    assert_eq!(answers[255].2.as_ref().unwrap()["content_truncated"], true);
+    // Linear, whatever was folded before.
+    let kept = "SELECT octet_length(content) + COALESCE(octet_length(provenance), 0) \
+                FROM queue_admission_receipts";
+    let kept = integers(&scene, kept);
+    assert_eq!(kept.len(), 256);
+    assert!(kept.iter().all(|bytes| *bytes <= 305), "{kept:?}");
+    for (number, text, answer) in answers {
+        let replay = add(&mut scene, &id(number), &text, json!({})).await.unwrap();
+        assert!(replay == replayed(&answer.unwrap()), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_replay_answers_as_the_first_time_whatever_became_of_the_entry_in_between() {
+    let mut scene = parked(&as_shipped()).await;
+    let mut answers: Vec<(Value, Value)> = Vec::new();
+    let mut number = 0;
+    for happens in 0..8 {
+        // Two that go on from each other, then something else, then one that may not go on.
+        for _ in 0..2 {
+            number += 1;
+            let prompt = scene.chat.prompt(&format!("k{number}"), &format!("text {number}"));
+            let answer = scene.client.ok("message.queue.add", prompt.clone()).await;
+            answers.push((prompt, answer));
+        }
+        let tail = scene.client.entries(&scene.chat).await.pop().unwrap()["id"].clone();
+        match happens {
+            0 => drop(scene.act("message.queue.add", json!({"content": "plain"})).await),
+            1 => {
+                let other = json!({"model": "m"});
+                add(&mut scene, "other", "other", other).await.unwrap();
+                let last = add(&mut scene, "last", "last", json!({})).await.unwrap()["id"].clone();
+                scene.act("message.queue.merge", json!({"entry_id": last})).await;
+            }
+            2 => {
+                let mut ids = Vec::new();
+                for entry in scene.client.entries(&scene.chat).await {
+                    ids.insert(0, entry["id"].clone());
+                }
+                scene.act("message.queue.reorder", json!({"ordered_ids": ids})).await;
+            }
+            3 => {
+                let removed = scene.act("message.queue.remove", json!({"entry_id": tail})).await;
+                let undo = json!({"undo_id": removed["undo_id"]});
+                scene.act("message.queue.restore", undo).await;
+            }
+            4 => {
+                let there = Chat::create(&mut scene.client).await;
+                scene.client.set_auto_run(&there, false).await;
+                for (from, to) in [(scene.chat.clone(), &there), (there.clone(), &scene.chat)] {
+                    let to = json!({
+                        "to_task_id": to.task_id, "to_session_id": to.session_id,
+                        "to_session_incarnation_id": to.incarnation_id,
+                    });
+                    scene.client.ok("session.transfer", from.with(to)).await;
+                }
+            }
+            5 => {
+                let one = add(&mut scene, "one", "one", json!({"model": "n"})).await.unwrap();
+                scene.act("message.queue.merge", json!({"entry_id": one["id"]})).await;
+            }
+            6 => drop(scene.act("message.queue.cancel", json!({})).await),
+            _ => {}
+        }
+    }
+    let queue = scene.client.queue(&scene.chat).await;
+    for (prompt, answer) in &answers {
+        let replay = scene.client.ok("message.queue.add", prompt.clone()).await;
+        assert_eq!(replay, replayed(answer));
+    }
+    assert_eq!(scene.client.queue(&scene.chat).await, queue);
+    let went_on = "SELECT COUNT(*) FROM queue_admission_receipts WHERE base_key IS NOT NULL";
+    assert!(integers(&scene, went_on)[0] >= 5, "{:?}", integers(&scene, went_on));
+    // Another life of the session has receipts of its own, behind what waits from the one before.
+    let reset = scene.act("session.reset", json!({})).await;
+    scene.chat.incarnation_id = string(&reset["session"]["incarnation_id"]);
+    answers.clear();
+    for id in ["k1", "k2", "k3"] {
+        let prompt = scene.chat.prompt(id, id);
+        let answer = scene.client.ok("message.queue.add", prompt.clone()).await;
+        answers.push((prompt, answer));
+    }
+    for (prompt, answer) in answers {
+        assert_eq!(scene.client.ok("message.queue.add", prompt).await, replayed(&answer));
+    }
 }

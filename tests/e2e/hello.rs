@@ -323,3 +323,33 @@ async fn a_server_that_listens_on_no_loopback_address_without_tls_does_not_start
     assert!(!failed.status.success());
     assert!(failed.log.contains("0.0.0.0"), "{}", failed.log);
 }
+
+#[tokio::test]
+async fn a_user_has_so_many_links_and_no_more() {
+    let server = Server::start();
+    let known = json!({"client_instance": Uuid::new_v4().to_string()});
+    let mut first = Client::dial(&server).await.unwrap();
+    first.hello(known.clone()).await.unwrap();
+    let mut links = Vec::new();
+    for _ in 1..256 {
+        links.push(Client::connect(&server).await);
+    }
+    let mut more = Client::dial(&server).await.unwrap();
+    let too_many = Refusal::new("rate_limited", json!({"retry_after_ms": 5_000}));
+    assert_eq!(more.hello(json!({})).await, Err(too_many));
+    assert_eq!(more.closed().await, Closed { code: Some(1013) });
+    // Another user, and a client that comes back, take no further place.
+    let token = server.launch().add_user("otto");
+    Client::connect_as(&server, &token).await.ok("ping", json!({})).await;
+    let mut again = Client::dial(&server).await.unwrap();
+    again.hello(known).await.unwrap();
+    assert_eq!(first.closed().await, Closed { code: Some(4001) });
+    // One that ends makes room for one.
+    links.remove(0).cut();
+    loop {
+        let mut next = Client::dial(&server).await.unwrap();
+        if next.hello(json!({})).await.is_ok() {
+            break;
+        }
+    }
+}

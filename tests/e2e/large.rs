@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use usher_tests::chat::{by_role, string};
 use usher_tests::client::{Client, Refusal};
+use usher_tests::fill;
 use usher_tests::scene::{Scene, refused};
 
 /// The longest text that there may be.
@@ -155,5 +156,77 @@ async fn a_read_of_what_is_not_there_or_makes_no_sense_is_refused() {
         let refusal = scene.client.request("transcript.read", payload).await.unwrap_err();
         let got = (refusal.code.as_str(), &refusal.details["field"]);
         assert_eq!(got, ("validation", &json!(field)), "{value}");
+    }
+}
+
+/// As many bytes as JSON has of a value.
+fn bytes(value: &Value) -> usize {
+    serde_json::to_string(value).unwrap().len()
+}
+
+#[tokio::test]
+async fn a_status_never_has_more_than_four_mebibytes_whatever_its_entries_are_made_of() {
+    const ENTRIES: usize = 800;
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    scene.client.ok("session.unsubscribe", json!({"session_id": scene.chat.session_id})).await;
+    // Six bytes each as JSON.
+    let model = "\u{1}".repeat(1_024);
+    for batch in 0..ENTRIES / 32 {
+        let mut requests = Vec::new();
+        for number in 0..32 {
+            let mut prompt = scene.chat.prompt(&format!("k{batch}-{number}"), "x");
+            prompt["model"] = json!(model);
+            requests.push(scene.client.send("message.queue.add", prompt).await.unwrap());
+        }
+        for request in requests {
+            scene.client.answer(&request).await.unwrap().unwrap();
+        }
+    }
+    let mut other = Client::connect(&scene.server).await;
+    let snapshot = other.subscribe(&scene.chat).await["queue"].take();
+    for status in [scene.client.queue(&scene.chat).await, snapshot] {
+        let entries = status["entries"].as_array().unwrap();
+        let whole = entries.iter().take_while(|entry| entry["content"].is_string()).count();
+        assert!(whole > 600 && entries.len() == ENTRIES, "{whole}");
+        assert!(entries[whole..].iter().all(|entry| entry["truncated"] == true));
+        assert!(bytes(&status) <= 4_194_304, "{}", bytes(&status));
+        assert!(bytes(&status) + bytes(&entries[0]) + 2_048 > 4_194_304, "{}", bytes(&status));
+    }
+}
+
+#[tokio::test]
+async fn of_thousands_of_tasks_and_sessions_the_newest_are_listed() {
+    const EACH: usize = 3_000;
+    for (title, listed) in [("t".to_owned(), 1_000), ("\u{1}".repeat(1_024), 900)] {
+        let scene = Scene::new().await;
+        let (_, launch) = scene.server.terminate();
+        fill::tasks(&launch, &scene.chat, EACH, &title);
+        let mut scene = Scene::again(&launch, scene.chat).await;
+        // Made after all others.
+        let newest = scene.client.ok("task.create", json!({"title": "newest"})).await;
+        let task = json!({"task_id": scene.chat.task_id});
+        let more = scene.client.ok("session.create", task.clone()).await["session"].take();
+        let used_last = newest["session"]["created_at"].as_str().unwrap();
+        for (action, payload, list, at) in [
+            ("task.list", json!({}), "tasks", Some(&newest["task"])),
+            ("task.list", json!({"include_archived": true}), "tasks", Some(&newest["task"])),
+            ("session.list", json!({}), "sessions", None),
+            ("session.list", task.clone(), "sessions", Some(&more)),
+        ] {
+            let answer = scene.client.ok(action, payload).await;
+            let found = answer[list].as_array().unwrap();
+            assert!((listed..=1_000).contains(&found.len()), "{action}: {}", found.len());
+            assert!(bytes(&answer) <= 8_388_700, "{action}: {}", bytes(&answer));
+            match at {
+                Some(newest) => assert_eq!(&found[0], newest, "{action}"),
+                None => assert!(found[0]["created_at"].as_str().unwrap() >= used_last),
+            }
+        }
+        // Of one task with its sessions the newest are last.
+        let answer = scene.client.ok("task.get", task).await;
+        let found = answer["sessions"].as_array().unwrap();
+        assert!((listed..=1_000).contains(&found.len()), "{}", found.len());
+        assert_eq!(found.last(), Some(&more));
     }
 }

@@ -24,6 +24,7 @@ mod merge;
 mod migration;
 mod parking;
 mod races;
+mod read_only;
 mod reorder;
 mod replay;
 mod search;

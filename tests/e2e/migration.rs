@@ -132,6 +132,8 @@ const BACK_TO_THE_FIRST: &str = "
     ALTER TABLE tasks DROP COLUMN deleted_at;
     ALTER TABLE sessions DROP COLUMN deleted_at; ALTER TABLE sessions DROP COLUMN operation;
     ALTER TABLE queue_entries DROP COLUMN sender_task;
+    ALTER TABLE queue_admission_receipts DROP COLUMN base_key;
+    ALTER TABLE queue_admission_receipts DROP COLUMN base_bytes;
     ALTER TABLE turns ADD COLUMN entry_id BLOB;
     ALTER TABLE turns DROP COLUMN replaced_by; ALTER TABLE turns DROP COLUMN node_id;
     DROP TABLE user_tokens; DROP TABLE nodes;

@@ -215,11 +215,14 @@ fn c142_c144_a_setting_that_makes_no_sense_stops_the_start_and_is_named() {
     assert!(log.contains("USHER_QUEUE_MAX_PER_SESSION") && log.contains("10s"), "{log}");
     for (key, line) in [
         ("heartbeat", "heartbeat = \"0s\""),
+        ("heartbeat", "heartbeat = \"999ms\""),
         ("dispatch_pass", "dispatch_pass = \"soon\""),
         ("max_per_session", "max_per_session = 1001"),
         ("hartbeat", "hartbeat = \"1s\""),
         ("default_agent", "default_agent = \"nobody\""),
         ("agents.x.command", "[agents.x]\nkind = \"command\""),
+        ("agents.x.command", "[agents.x]\nkind = \"command\"\ncommand = \"\""),
+        ("agents", "[agents.\"\"]\nkind = \"command\"\ncommand = \"cat\""),
     ] {
         let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION");
         let log = refused(launch.config(line));
@@ -227,6 +230,42 @@ fn c142_c144_a_setting_that_makes_no_sense_stops_the_start_and_is_named() {
     }
     let log = refused(Launch::new().args(["--listen", "127.0.0.1:65536"]));
     assert!(log.contains("65536"), "{log}");
+}
+
+#[test]
+fn a_token_file_that_is_missing_open_to_others_or_too_short_stops_the_start() {
+    use std::os::unix::fs::PermissionsExt;
+    let launch = Launch::new();
+    let file = launch.home().path("config/token");
+    let refused = || {
+        let failed = launch.clone().args(["--token-file".as_ref(), file.as_os_str()]).try_start();
+        let log = failed.err().expect("it does not start").log;
+        log.lines().last().expect("it says why").to_owned()
+    };
+    assert!(refused().contains("config/token: No such file"), "{}", refused());
+    assert!(!file.exists(), "only the data directory's own token is made");
+    fs::write(&file, "0123456789abcdef\n").unwrap();
+    for mode in [0o644, 0o640, 0o604, 0o622] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(refused().contains("chmod 600"), "{}", refused());
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = launch.clone().args(["--token-file".as_ref(), file.as_os_str()]).start();
+    drop(server);
+    for short in ["", " \n", "0123456789abcde\n"] {
+        fs::write(&file, short).unwrap();
+        assert!(refused().contains("less than 16 characters"), "{}", refused());
+    }
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_socket_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let launch = Launch::new();
+    let failed = launch.clone().args(["--listen", &address]).try_start().err().unwrap();
+    assert!(failed.log.contains(&address), "{}", failed.log);
+    assert!(!launch.socket().exists());
 }
 
 #[tokio::test]

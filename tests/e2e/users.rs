@@ -91,7 +91,9 @@ async fn what_makes_no_sense_is_refused_on_stderr_and_changes_nothing() {
     let server = Server::start();
     let launch = server.launch();
     let before = lines(&launch.user(&["list"]));
-    for name in ["", "  ", "a\tb", "\u{9b}", &"é".repeat(33)] {
+    let unseen = ["\u{202e}eve", "ev\u{200b}e", "\u{2066}a", "a\u{2028}b", "\u{feff}", "a\u{ad}b"];
+    let blank = ["", "  ", "\u{3000}", "a\tb", "\u{9b}", &"é".repeat(33)];
+    for name in blank.into_iter().chain(unseen) {
         assert!(refusal(&launch.user(&["add", name])).contains("a name"), "{name:?}");
     }
     for command in ["revoke", "remove"] {
@@ -101,6 +103,23 @@ async fn what_makes_no_sense_is_refused_on_stderr_and_changes_nothing() {
     let said = refusal(&launch.user(&["remove", "tester"]));
     assert!(said.contains("cannot be removed"), "{said}");
     assert_eq!(lines(&launch.user(&["list"])), before);
+}
+
+#[tokio::test]
+async fn a_token_that_nobody_has_seen_does_not_stay() {
+    let server = Server::start();
+    let launch = server.launch();
+    let token = launch.add_user("zoe");
+    for name in ["zoe", "eve"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let added = launch.user_command(&["add", name]).stdout(full).output().unwrap();
+        assert_eq!(added.status.code(), Some(1), "{added:?}");
+        let said = String::from_utf8(added.stderr).unwrap();
+        assert!(said.contains("could not be printed"), "{said}");
+        assert_eq!(lines(&launch.user(&["list"])), ["tester\t0\towner", "zoe\t1\tactive"]);
+    }
+    assert!(hello(&server, &token).await.is_ok());
+    launch.add_user("eve");
 }
 
 #[tokio::test]
@@ -188,11 +207,11 @@ async fn one_users_settings_and_clients_leave_the_others_alone() {
     let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION");
     let server = launch.start();
     let token = launch.add_user("eve");
-    let instance = json!({"client_instance": Uuid::new_v4().to_string(), "token": token});
+    let instance = Uuid::new_v4().to_string();
     let mut other = Client::dial_tcp(&server, &[]).await.unwrap();
-    other.hello(instance.clone()).await.unwrap();
+    other.hello(json!({"client_instance": instance, "token": token})).await.unwrap();
     let mut owner = Client::dial(&server).await.unwrap();
-    owner.hello(instance).await.unwrap();
+    owner.hello(json!({"client_instance": instance})).await.unwrap();
     let chat = Chat::create(&mut owner).await;
     other.ok("settings.set", json!({"max_per_session": 1})).await;
     assert_eq!(owner.queue(&chat).await["max"], 10);

@@ -73,3 +73,45 @@ fn in_transaction(launch: &Launch, fill: impl FnOnce(&Transaction<'_>) -> rusqli
     })();
     filled.expect("a stopped server's database takes rows");
 }
+
+/// Gives the owner of a session `count` tasks with one session each, and its task `count` sessions
+/// more, all with this title. The server is not running.
+pub fn tasks(launch: &Launch, chat: &Chat, count: usize, title: &str) {
+    in_transaction(launch, |fill| {
+        fill.execute_batch("CREATE TEMP TABLE made (n INTEGER PRIMARY KEY, task_key INTEGER)")?;
+        let numbers =
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)";
+        fill.execute(
+            &format!(
+                "{numbers} INSERT INTO tasks (id, owner_key, title, kind, agent, created_at) \
+                 SELECT randomblob(16), t.owner_key, ?3, 'task', t.agent, i FROM n, sessions s \
+                 JOIN tasks t ON t.key = s.task_key WHERE s.id = ?1"
+            ),
+            params![key(chat), count as i64, title],
+        )?;
+        fill.execute(
+            &format!(
+                "{numbers} INSERT INTO made (task_key) SELECT s.task_key FROM n, sessions s \
+                 WHERE s.id = ?1"
+            ),
+            params![key(chat), count as i64],
+        )?;
+        fill.execute(
+            "INSERT INTO made (task_key) SELECT key FROM tasks WHERE title = ?1",
+            [title],
+        )?;
+        fill.execute_batch(
+            "INSERT INTO session_incarnations (id, session_key) SELECT randomblob(16), -n FROM made",
+        )?;
+        fill.execute(
+            "INSERT INTO sessions (id, task_key, incarnation_key, agent, title, created_at) \
+             SELECT randomblob(16), m.task_key, i.key, 'demo', ?1, m.n FROM made m \
+             JOIN session_incarnations i ON i.session_key = -m.n ORDER BY m.n",
+            [title],
+        )?;
+        fill.execute_batch(
+            "UPDATE session_incarnations SET session_key = (SELECT s.key FROM sessions s \
+             WHERE s.incarnation_key = session_incarnations.key) WHERE session_key < 0",
+        )
+    });
+}

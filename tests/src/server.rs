@@ -204,18 +204,19 @@ impl Launch {
 
     /// Runs `usherd user` on this server's database, also while it runs.
     pub fn user(&self, words: &[&str]) -> Output {
+        self.user_command(words).output().expect("the built program runs")
+    }
+
+    /// Returns the command that [`Launch::user`] runs.
+    pub fn user_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.arg("user").args(words);
         match self.home.database() {
             Some(database) => command.arg("--database").arg(database.url()),
             None => command.arg("--data-dir").arg(self.data_dir()),
         };
+        command.current_dir(self.home.path("")).env_clear().envs(self.home.environment());
         command
-            .current_dir(self.home.path(""))
-            .env_clear()
-            .envs(self.home.environment())
-            .output()
-            .expect("the built program runs")
     }
 
     /// Adds a user, or gives one a further token; returns the token.

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
+use rusqlite::{Connection, OpenFlags};
+
 use crate::binaries;
 use crate::leaks::files_below;
 use crate::postgres::Database;
@@ -15,8 +17,17 @@ pub fn damages(root: &Path) -> Vec<String> {
     databases.filter_map(|database| damage(database.parent()?)).collect()
 }
 
-/// Returns what is wrong with the database of a data directory.
+/// Returns what is wrong with the database of a data directory. A server that was killed at its very
+/// first start leaves none.
 pub fn damage(data_dir: &Path) -> Option<String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let tables =
+        Connection::open_with_flags(data_dir.join("usher.db"), flags).and_then(|database| {
+            database.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+        });
+    if matches!(tables, Ok(0)) {
+        return None;
+    }
     said_of(["--data-dir".as_ref(), data_dir.as_os_str()])
 }
 

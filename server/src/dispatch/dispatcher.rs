@@ -56,6 +56,8 @@ impl Dispatcher {
             | Event::SessionChanged
             | Event::TaskChanged(_)
             | Event::EditLost(_)
+            | Event::TaskGone(..)
+            | Event::SessionGone(..)
             | Event::Hidden
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use usher_shared::counter::{Position, QueueRevision, TargetRevision};
 use usher_shared::id::{AdmissionId, EntryId};
-use usher_shared::limits::{ENTRIES_MAX, SNAPSHOT_BYTES_MAX};
+use usher_shared::limits::{
+    ADMISSION_IDS_MAX, CLIENT_QUEUE_ID_BYTES_MAX, ENTRIES_MAX, SNAPSHOT_BYTES_MAX,
+};
 use usher_shared::prompt::{PromptText, cut_at_char};
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
@@ -48,12 +50,63 @@ pub struct Receipt {
     pub identified: Identified,
     /// How it was accepted the first time.
     pub outcome: AdmissionOutcome,
-    /// The entry as of acceptance; its content is cut at [`SNAPSHOT_BYTES_MAX`].
+    /// The entry as of acceptance; its content is cut so that with the admissions that it was made
+    /// from it has at most [`SNAPSHOT_BYTES_MAX`].
     pub entry: Entry,
     /// Whether the content was cut.
     pub content_truncated: bool,
     /// The queue's revision as of acceptance.
     pub queue_revision: QueueRevision,
+}
+
+/// The store's handle of a receipt. Decisions only hand it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReceiptKey(pub i64);
+
+/// What a decision has to know of a receipt to let the next one go on from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptEnd {
+    /// Which receipt.
+    pub key: ReceiptKey,
+    /// The entry that its admission became or joined.
+    pub entry_id: EntryId,
+    /// The entry's revision as of acceptance.
+    pub revision: TargetRevision,
+    /// The size of its snapshot's content, bytes.
+    pub content_bytes: usize,
+}
+
+/// The receipt of an admission that folded into an entry nothing else happened to since the one
+/// before: its snapshot begins as that of `receipt` does and has one admission more, so only the
+/// rest is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follows {
+    /// The earlier receipt.
+    pub receipt: ReceiptKey,
+    /// How much of its snapshot's content begins this one's, bytes.
+    pub content_bytes: usize,
+}
+
+/// The last stored entry of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The entry.
+    pub entry: Entry,
+    /// The receipt of the newest admission that it was made from.
+    pub newest: Option<ReceiptEnd>,
+}
+
+impl Tail {
+    /// Returns what the receipt of a fold into this entry goes on from. Every other change of what an
+    /// entry says raises its revision, and another life of the session has receipts of its own.
+    fn followed_by(&self, snapshot: &Entry) -> Option<Follows> {
+        self.newest
+            .filter(|end| (end.entry_id, end.revision) == (self.entry.id, self.entry.revision))
+            .map(|end| Follows {
+                receipt: end.key,
+                content_bytes: end.content_bytes.min(snapshot.content.len()),
+            })
+    }
 }
 
 /// The answer to a submission.
@@ -126,7 +179,7 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
 pub fn admit(
     session: &Session,
     submission: Submission,
-    tail: Option<&Entry>,
+    tail: Option<&Tail>,
     max_per_session: u32,
     fresh: Fresh,
 ) -> Result<Decision<Admitted>, AdmitRefusal> {
@@ -150,10 +203,12 @@ pub fn admit(
     };
     // What would break a bound stays an entry of its own.
     let folded = tail
-        .filter(|tail| merge::may_fold(tail, &new))
-        .and_then(|tail| merge::join(tail, &new).ok());
-    let (outcome, entry, queue) = match folded {
-        Some(folded) => (AdmissionOutcome::Folded, folded, session.queue.changed()),
+        .filter(|tail| merge::may_fold(&tail.entry, &new))
+        .and_then(|tail| Some((tail, merge::join(&tail.entry, &new).ok()?)));
+    let (folded_into, outcome, entry, queue) = match folded {
+        Some((tail, folded)) => {
+            (Some(tail), AdmissionOutcome::Folded, folded, session.queue.changed())
+        }
         None => {
             let max = cap_in_force(max_per_session);
             if session.queue.stored >= max {
@@ -164,7 +219,7 @@ pub fn admit(
                 next_position: new.position.next(),
                 ..session.queue.changed()
             };
-            (AdmissionOutcome::Admitted, new, queue)
+            (None, AdmissionOutcome::Admitted, new, queue)
         }
     };
     let (snapshot, content_truncated) = snapshot(&entry);
@@ -187,7 +242,8 @@ pub fn admit(
             content_truncated,
             queue_revision: queue.revision,
         };
-        changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt)));
+        let follows = folded_into.and_then(|tail| tail.followed_by(&snapshot));
+        changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt), follows));
     }
     let mut events = session.queue_resized().to_vec();
     if session.is_promptable() && queue.auto_run == AutoRun::On {
@@ -206,9 +262,13 @@ pub fn admit(
     })
 }
 
+// An entry's admissions alone never fill more than a snapshot.
+const _: () = assert!(2 * ADMISSION_IDS_MAX * CLIENT_QUEUE_ID_BYTES_MAX <= SNAPSHOT_BYTES_MAX);
+
 /// Cuts an entry for a receipt, so that the first answer and every replay are the same.
 fn snapshot(entry: &Entry) -> (Entry, bool) {
-    let cut = cut_at_char(&entry.content, SNAPSHOT_BYTES_MAX);
+    let room = SNAPSHOT_BYTES_MAX.saturating_sub(entry.provenance.bytes());
+    let cut = cut_at_char(&entry.content, room);
     if cut.len() == entry.content.len() {
         return (entry.clone(), false);
     }

@@ -8,7 +8,7 @@ use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
 
-use super::admission::Receipt;
+use super::admission::{Follows, Receipt};
 use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::lease::Lease;
@@ -123,8 +123,8 @@ pub enum Change {
         /// The revision that it made.
         revision: TargetRevision,
     },
-    /// Adds the proof of an admission.
-    InsertReceipt(IncarnationKey, Box<Receipt>),
+    /// Adds the proof of an admission, which may go on from an earlier one.
+    InsertReceipt(IncarnationKey, Box<Receipt>, Option<Follows>),
     /// Adds an open turn.
     InsertTurn(SessionKey, OpenTurn),
     /// Sets stage, stop and prompt of an open turn.
@@ -165,6 +165,8 @@ pub enum Change {
     AddUser(UserId, String),
     /// Gives a user a token.
     AddToken(UserId, TokenDigest, UnixMillis),
+    /// Takes one token away.
+    RevokeToken(TokenDigest),
     /// Takes all tokens of a user away.
     RevokeTokens(UserId),
     /// Removes a user; its name is free again.

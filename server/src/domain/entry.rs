@@ -31,6 +31,11 @@ pub struct Provenance {
 }
 
 impl Provenance {
+    /// Returns the size of all admission IDs together.
+    pub fn bytes(&self) -> usize {
+        self.admission_ids.iter().chain(&self.past).map(|id| id.as_str().len()).sum()
+    }
+
     /// Returns the same in another life of the session, where nothing of it proves acceptance. The
     /// newest are kept if they are many.
     #[must_use]

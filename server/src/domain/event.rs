@@ -1,6 +1,6 @@
 //! What the rest of the server is told after a commit.
 
-use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId};
+use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
 use super::lease::LostLease;
@@ -15,6 +15,10 @@ pub enum Event {
     SessionChanged,
     /// The session's task is another one: how much waits in it, or its own fields.
     TaskChanged(TaskId),
+    /// The session's task, of this user, is unknown to everybody from now on.
+    TaskGone(TaskId, UserId),
+    /// The session, of this task and user, is unknown to everybody from now on.
+    SessionGone(TaskId, UserId),
     /// The head may be able to start: the dispatcher looks.
     MayStart,
     /// A head was reserved: the dispatcher runs it.
@@ -42,6 +46,11 @@ pub enum Event {
     Deleted,
     /// A message is new, or final.
     MessageWritten(Box<Message>),
+}
+
+/// Stands for the session of an event that is about a task only.
+pub fn no_session() -> SessionId {
+    SessionId::default()
 }
 
 /// A reserved turn, ready to be run.

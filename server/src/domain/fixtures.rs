@@ -12,13 +12,13 @@ use super::entry::{Entry, Provenance, Sender};
 use super::session::{AutoRun, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Standing};
 use super::settings::SavedSettings;
 
-pub(super) fn uuid(n: u128) -> Uuid {
+pub(crate) fn uuid(n: u128) -> Uuid {
     Uuid::from_u128(n)
 }
 
-pub(super) const NOW: UnixMillis = UnixMillis::new(1_000);
+pub(crate) const NOW: UnixMillis = UnixMillis::new(1_000);
 
-pub(super) fn entry() -> Entry {
+pub(crate) fn entry() -> Entry {
     Entry {
         id: EntryId::from_uuid(uuid(7)),
         position: Position::new(3),
@@ -41,7 +41,7 @@ pub(super) fn entry() -> Entry {
     }
 }
 
-pub(super) fn session(turn: Option<OpenTurn>) -> Session {
+pub(crate) fn session(turn: Option<OpenTurn>) -> Session {
     Session {
         key: SessionKey(1),
         id: SessionId::from_uuid(uuid(1)),

@@ -12,7 +12,7 @@ use usher_shared::vocabulary::{MessageStatus, Notice, Role};
 
 use super::change::{Change, Decision};
 use super::entry::Provenance;
-use super::event::Event;
+use super::event::{Event, no_session};
 use super::message::{Message, MessageDetails};
 use super::session::{AutoRun, QueueHead, Session, Standing, Task, TaskKey, TurnStage};
 use super::turn;
@@ -79,8 +79,8 @@ pub fn unarchive(task: &Task, sessions: &[Session]) -> Decision<()> {
 }
 
 fn told(task: TaskId, sessions: &[Session]) -> Vec<(SessionId, Event)> {
-    let changed = |s: &Session| [(s.id, Event::SessionChanged), (s.id, Event::TaskChanged(task))];
-    sessions.iter().flat_map(changed).collect()
+    let changed = sessions.iter().map(|session| (session.id, Event::SessionChanged));
+    changed.chain([(no_session(), Event::TaskChanged(task))]).collect()
 }
 
 /// Deletes a session, or hides it and stops its turn. Done once no turn is left that has to stop.
@@ -95,12 +95,28 @@ pub fn delete_session(session: &Session, now: UnixMillis) -> Decision<Vec<Stoppi
         decision.changes.push(Change::HideSession(session.key, now));
         decision.events.push((session.id, Event::Hidden));
     }
+    if session.standing != Standing::Gone {
+        decision.events.push((session.id, Event::SessionGone(session.task_id, session.owner)));
+    }
     decision
 }
 
-/// Deletes a task with its sessions, or hides all and stops their turns. Done once no turn is left
-/// that has to stop.
-pub fn delete_task(
+/// Deletes a task with its sessions, or hides all and stops their turns: see
+/// [`go_on_deleting_task`].
+pub fn delete_task(task: &Task, sessions: &[Session], now: UnixMillis) -> Decision<Vec<Stopping>> {
+    let mut decision = go_on_deleting_task(task.key, sessions, now);
+    if !decision.reply.is_empty() {
+        let seen = sessions.iter().filter(|session| session.standing != Standing::Gone);
+        decision.changes.push(Change::HideTask(task.key, now));
+        decision.events.extend(seen.map(|session| (session.id, Event::Hidden)));
+    }
+    decision.events.push((no_session(), Event::TaskGone(task.id, task.owner.id)));
+    decision
+}
+
+/// Deletes a task that nobody sees any more, or stops its turns. Done once no turn is left that has
+/// to stop.
+pub fn go_on_deleting_task(
     task: TaskKey,
     sessions: &[Session],
     now: UnixMillis,
@@ -111,9 +127,6 @@ pub fn delete_task(
         decision.changes = sessions.iter().map(|s| Change::PurgeSession(s.key)).collect();
         decision.changes.push(Change::PurgeTask(task));
         decision.events.extend(sessions.iter().map(|s| (s.id, Event::Deleted)));
-    } else if sessions.iter().any(|session| session.standing != Standing::Gone) {
-        decision.changes.push(Change::HideTask(task, now));
-        decision.events.extend(sessions.iter().map(|s| (s.id, Event::Hidden)));
     }
     decision
 }

@@ -70,11 +70,31 @@ fn a_running_turn_is_stopped_once_and_waited_for_until_it_is_gone() {
 fn a_task_is_purged_with_all_its_sessions_or_hidden_with_all() {
     let idle = session(None);
     let running = session(Some(turn(TurnStage::HandedOver, Stop::NotAsked)));
-    let hidden = delete_task(TaskKey(7), &[idle.clone(), running], NOW);
-    assert!(hidden.changes.contains(&Change::HideTask(TaskKey(7), NOW)));
+    let task = task(false);
+    let gone = (no_session(), Event::TaskGone(task.id, task.owner.id));
+    let hidden = delete_task(&task, &[idle.clone(), running.clone()], NOW);
+    assert!(hidden.changes.contains(&Change::HideTask(task.key, NOW)));
     assert!(!hidden.changes.contains(&Change::PurgeSession(idle.key)));
-    let purged = delete_task(TaskKey(7), std::slice::from_ref(&idle), NOW);
-    assert_eq!(purged.changes, [Change::PurgeSession(idle.key), Change::PurgeTask(TaskKey(7))]);
+    assert_eq!(hidden.events.last(), Some(&gone));
+    // Also if nobody sees its sessions already.
+    let running = Session { standing: Standing::Gone, ..running };
+    let hidden = delete_task(&task, std::slice::from_ref(&running), NOW);
+    assert!(hidden.changes.contains(&Change::HideTask(task.key, NOW)));
+    let again = go_on_deleting_task(task.key, &[running], NOW);
+    assert!(!again.changes.contains(&Change::HideTask(task.key, NOW)));
+    assert!(!again.events.contains(&gone));
+    let purged = delete_task(&task, std::slice::from_ref(&idle), NOW);
+    assert_eq!(purged.changes, [Change::PurgeSession(idle.key), Change::PurgeTask(task.key)]);
+    assert_eq!(purged.events, [(idle.id, Event::Deleted), gone]);
+}
+
+#[test]
+fn a_task_without_sessions_tells_that_it_is_archived_too() {
+    let (open, archived) = (task(false), task(true));
+    let changed = [(no_session(), Event::TaskChanged(open.id))];
+    assert_eq!(archive(&open, &[], NOW).events, changed);
+    assert_eq!(unarchive(&archived, &[]).events, changed);
+    assert_eq!(archive(&archived, &[], NOW).events, []);
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub mod edit;
 pub mod entry;
 pub mod event;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod lease;
 pub mod lifecycle;
 pub mod merge;

@@ -47,6 +47,16 @@ impl<'a> Finder<'a> {
         Self { needle, text: String::new() }
     }
 
+    /// Goes on behind what another finder has seen.
+    pub const fn behind(needle: &'a Needle, seen: String) -> Self {
+        Self { needle, text: seen }
+    }
+
+    /// Returns the end of what was seen, for another finder that goes on.
+    pub fn seen(self) -> String {
+        self.text
+    }
+
     /// Takes the next piece; returns the text around the first match, once it is there.
     pub fn push(&mut self, piece: &str) -> Option<String> {
         self.text.push_str(piece);

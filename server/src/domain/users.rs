@@ -4,6 +4,8 @@
 //! one is added by name and shows a token. A removed user is gone for good: its name can be given
 //! to a new user, who gets nothing of what the old one had.
 
+use std::ops::RangeInclusive;
+
 use sha2::{Digest, Sha256};
 use usher_shared::id::UserId;
 use usher_shared::time::UnixMillis;
@@ -43,9 +45,40 @@ pub enum UserNameError {
     /// Too long.
     #[error("a name has at most 64 bytes")]
     TooLong,
-    /// It holds a control character.
-    #[error("a name must not hold control characters")]
+    /// It holds a character that is not shown, or that changes how others are shown.
+    #[error("a name must not hold control or format characters")]
     Control,
+}
+
+/// The characters of Unicode's general category Cf (format): zero width, or they change the order in
+/// which others are shown, so that one name passes for another. And the separators of lines and
+/// paragraphs. Source: UnicodeData.txt of Unicode 16.
+const FORMAT: [RangeInclusive<char>; 21] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{2064}',
+    '\u{2066}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0001}'..='\u{e0001}',
+    '\u{e0020}'..='\u{e007f}',
+];
+
+fn is_unseen(c: char) -> bool {
+    c.is_control() || FORMAT.iter().any(|range| range.contains(&c))
 }
 
 impl UserName {
@@ -58,7 +91,7 @@ impl UserName {
             Err(UserNameError::Blank)
         } else if text.len() > NAME_BYTES_MAX {
             Err(UserNameError::TooLong)
-        } else if text.chars().any(char::is_control) {
+        } else if text.contains(is_unseen) {
             Err(UserNameError::Control)
         } else {
             Ok(Self(text.to_owned()))
@@ -121,16 +154,34 @@ fn decided(changes: Vec<Change>) -> Decision<()> {
     Decision { changes, events: Vec::new(), reply: () }
 }
 
+/// What an addition came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// A new user.
+    User(UserId),
+    /// A further token of one who was there.
+    Token,
+}
+
 /// Adds a user with a token, or gives one who is there a further token.
-pub fn add(existing: Option<&UserRecord>, name: &UserName, fresh: Fresh) -> Decision<()> {
+pub fn add(existing: Option<&UserRecord>, name: &UserName, fresh: Fresh) -> Decision<Added> {
     let Fresh { id, digest, now } = fresh;
-    match existing {
-        Some(user) => decided(vec![Change::AddToken(user.id, digest, now)]),
-        None => decided(vec![
-            Change::AddUser(id, name.as_str().to_owned()),
-            Change::AddToken(id, digest, now),
-        ]),
-    }
+    let (changes, reply) = match existing {
+        Some(user) => (vec![Change::AddToken(user.id, digest, now)], Added::Token),
+        None => {
+            let user = Change::AddUser(id, name.as_str().to_owned());
+            (vec![user, Change::AddToken(id, digest, now)], Added::User(id))
+        }
+    };
+    Decision { changes, events: Vec::new(), reply }
+}
+
+/// Undoes an addition whose token nobody has seen.
+pub fn take_back(added: Added, digest: TokenDigest, now: UnixMillis) -> Decision<()> {
+    decided(match added {
+        Added::User(id) => vec![Change::RevokeTokens(id), Change::RemoveUser(id, now)],
+        Added::Token => vec![Change::RevokeToken(digest)],
+    })
 }
 
 /// Takes a user's tokens away.
@@ -163,6 +214,13 @@ mod tests {
             ("a\tb", UserNameError::Control),
             ("a\0", UserNameError::Control),
             ("\u{9b}", UserNameError::Control),
+            ("\u{202e}eve", UserNameError::Control),
+            ("ev\u{200b}e", UserNameError::Control),
+            ("\u{2066}a", UserNameError::Control),
+            ("a\u{ad}b", UserNameError::Control),
+            ("\u{feff}", UserNameError::Control),
+            ("a\u{2028}b", UserNameError::Control),
+            ("a\u{e0041}", UserNameError::Control),
         ] {
             assert_eq!(UserName::parse(text), Err(error), "{text:?}");
         }

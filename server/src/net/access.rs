@@ -1,9 +1,10 @@
 //! Who may connect: the owner's token, and how many wrong ones an address may show.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +17,23 @@ const WRONG_MAX: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Addresses remembered.
 const ADDRESSES_MAX: usize = 4_096;
+
+/// A shorter token can be guessed, bytes.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read or made.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// Whoever can read it can act as the owner.
+    #[error("others than its owner have access to it; chmod 600 makes it private")]
+    Open,
+    /// It is too short, or blank.
+    #[error("the token has less than {TOKEN_BYTES_MIN} characters")]
+    Short,
+}
 
 /// What a wrong token came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +52,36 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads the token of `file`, or makes one there (mode 0600) if there is no file.
+    /// Reads the token of `file`.
     ///
     /// # Errors
-    /// If the file cannot be read or made, or is blank.
-    pub fn load(file: &Path) -> std::io::Result<Self> {
-        let token = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_token(file)?,
-            Err(error) => return Err(error),
-        };
-        let token = token.trim();
-        if token.is_empty() {
-            return Err(std::io::Error::other("the token is blank"));
+    /// See [`TokenError`].
+    pub fn load(file: &Path) -> Result<Self, TokenError> {
+        let mut opened = File::open(file)?;
+        if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+            return Err(TokenError::Open);
+        }
+        let mut text = String::new();
+        opened.read_to_string(&mut text)?;
+        Self::of(text.trim())
+    }
+
+    /// The same, after making a token there (mode 0600) if there is no file.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn load_or_make(file: &Path) -> Result<Self, TokenError> {
+        match Self::load(file) {
+            Err(TokenError::File(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                Self::of(&make_token(file)?)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn of(token: &str) -> Result<Self, TokenError> {
+        if token.len() < TOKEN_BYTES_MIN {
+            return Err(TokenError::Short);
         }
         Ok(Self { digest: TokenDigest::of(token), wrong: Mutex::default() })
     }
@@ -75,8 +110,7 @@ impl Access {
 
 fn make_token(file: &Path) -> std::io::Result<String> {
     let token = fresh_token()?;
-    let mut out =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    let mut out = File::options().write(true).create_new(true).mode(0o600).open(file)?;
     writeln!(out, "{token}")?;
     out.sync_all()?;
     Ok(token)
@@ -88,13 +122,13 @@ mod tests {
 
     #[test]
     fn makes_a_private_token_once_and_knows_it_again() {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
-        drop(Access::load(&file).unwrap());
+        assert!(matches!(Access::load(&file), Err(TokenError::File(_))));
+        drop(Access::load_or_make(&file).unwrap());
         let token = std::fs::read_to_string(&file).unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        let again = Access::load(&file).unwrap();
+        let again = Access::load_or_make(&file).unwrap();
         assert!(again.is_owners(&TokenDigest::of(token.trim())));
         assert!(!again.is_owners(&TokenDigest::of(&token.trim()[..63])));
     }
@@ -102,7 +136,7 @@ mod tests {
     #[test]
     fn many_wrong_tokens_of_one_address_are_too_many() {
         let dir = tempfile::tempdir().unwrap();
-        let access = Access::load(&dir.path().join("token")).unwrap();
+        let access = Access::load_or_make(&dir.path().join("token")).unwrap();
         let peer = IpAddr::from([127, 0, 0, 1]);
         for _ in 0..WRONG_MAX {
             assert_eq!(access.note_wrong(peer), Wrong::Few);

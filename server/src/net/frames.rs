@@ -126,6 +126,8 @@ pub(super) async fn frames(
                 | Event::SessionChanged
                 | Event::TaskChanged(_)
                 | Event::EditLost(_)
+                | Event::TaskGone(..)
+                | Event::SessionGone(..)
                 | Event::MayStart
                 | Event::TurnReserved(_)
                 | Event::StopAsked(_)

@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use usher_shared::counter::{EventSeq, MessageSeq};
 use usher_shared::id::{Epoch, MessageId, SessionId};
+use usher_shared::limits::SUBSCRIPTIONS_MAX;
 
 use super::live::{LiveText, LiveTexts};
 use super::ring::{Broadcast, Ring};
@@ -18,6 +20,12 @@ use crate::domain::Event;
 
 /// Sessions that nobody watches keep their ring while there are no more of them than this.
 const IDLE_RINGS_MAX: usize = 1_024;
+/// A ring that nobody watched for this long is forgotten: who comes back later starts over.
+const IDLE_MAX: Duration = Duration::from_secs(180);
+/// How often such rings are looked for.
+const LOOK_FOR_IDLE: Duration = Duration::from_secs(30);
+/// What the events of all rings together take, bytes: then the largest ring gives way.
+const RINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a link missed since its place in the ring.
 pub enum Missed {
@@ -53,6 +61,8 @@ struct Rings {
     by_session: HashMap<SessionId, Ring>,
     /// Kept whether anybody watches or not: who comes in the middle needs what is not written yet.
     live: LiveTexts,
+    /// What the events of all rings take.
+    bytes: usize,
     /// No ring ever had a higher number: a ring that is made again starts above all it had.
     highest: u64,
 }
@@ -71,6 +81,7 @@ impl Hub {
             rings: Mutex::new(Rings {
                 by_session: HashMap::new(),
                 live: LiveTexts::default(),
+                bytes: 0,
                 highest: 0,
             }),
         }
@@ -83,6 +94,14 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, Rings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether a link may watch a session beside those that it watches.
+    pub fn may_watch(&self, session: SessionId, wake: &Arc<Notify>) -> bool {
+        let rings = self.lock();
+        let watches = |ring: &Ring| ring.watchers.iter().any(|watcher| Arc::ptr_eq(watcher, wake));
+        rings.by_session.get(&session).is_some_and(watches)
+            || rings.by_session.values().filter(|ring| watches(ring)).count() < SUBSCRIPTIONS_MAX
     }
 
     /// Starts watching a session: `wake` is notified of every event after the returned place. The
@@ -108,6 +127,7 @@ impl Hub {
                 Watched::Anew
             }
         };
+        ring.idle_since = None;
         let newest = ring.newest;
         (EventSeq::new(newest), rings.live.get(session).cloned(), before)
     }
@@ -127,25 +147,44 @@ impl Hub {
         let watchers = ring.watchers.len();
         ring.watchers.retain(|watcher| !Arc::ptr_eq(watcher, wake));
         let watched = ring.watchers.len() < watchers;
-        if ring.ended && ring.watchers.is_empty() {
-            rings.by_session.remove(&session);
+        if ring.watchers.is_empty() {
+            ring.idle_since = Some(Instant::now());
+            if ring.ended {
+                rings.by_session.remove(&session);
+            }
         }
         watched
+    }
+
+    /// Forgets the rings that nobody watches for long, for as long as the server runs.
+    pub(super) async fn forget_idle(&self) {
+        loop {
+            tokio::time::sleep(LOOK_FOR_IDLE).await;
+            self.forget_idle_at(Instant::now());
+        }
+    }
+
+    fn forget_idle_at(&self, now: Instant) {
+        self.lock().forget(|ring| {
+            ring.idle_since.is_some_and(|since| now.duration_since(since) >= IDLE_MAX)
+        });
     }
 
     /// Ends everything that is told of a session: it is gone.
     pub fn end(&self, session: SessionId) {
         let mut rings = self.lock();
+        let rings = &mut *rings;
         rings.live.forget(session);
         let Some(ring) = rings.by_session.get_mut(&session) else {
             return;
         };
+        rings.bytes -= ring.bytes();
+        ring.clear();
         if ring.watchers.is_empty() {
             rings.by_session.remove(&session);
             return;
         }
         ring.ended = true;
-        ring.clear();
         ring.wake();
     }
 
@@ -183,6 +222,7 @@ impl Hub {
             ring.wake();
         }
         rings.highest = highest;
+        rings.bytes = 0;
     }
 
     /// Tells the watchers of a committed event.
@@ -205,14 +245,17 @@ impl Hub {
     /// Tells the watchers. Sessions that nobody watched lately have none.
     pub fn tell(&self, session: SessionId, broadcast: Broadcast) {
         let mut rings = self.lock();
+        let rings = &mut *rings;
         rings.live.note(session, &broadcast);
         let ring = rings.by_session.get_mut(&session).filter(|ring| !ring.ended);
         let Some(ring) = ring else {
             return;
         };
+        rings.bytes -= ring.bytes();
         ring.push(broadcast);
-        let newest = ring.newest;
-        rings.highest = rings.highest.max(newest);
+        rings.bytes += ring.bytes();
+        rings.highest = rings.highest.max(ring.newest);
+        rings.give_way();
     }
 }
 
@@ -220,7 +263,30 @@ impl Rings {
     /// Forgets rings that nobody watches when there are too many of them.
     fn forget_idle(&mut self) {
         if self.by_session.len() > IDLE_RINGS_MAX {
-            self.by_session.retain(|_, ring| !ring.watchers.is_empty());
+            self.forget(|ring| ring.watchers.is_empty());
+        }
+    }
+
+    fn forget(&mut self, is_forgotten: impl Fn(&Ring) -> bool) {
+        let Self { by_session, bytes, .. } = self;
+        by_session.retain(|_, ring| {
+            let forgotten = is_forgotten(ring);
+            if forgotten {
+                *bytes -= ring.bytes();
+            }
+            !forgotten
+        });
+    }
+
+    /// Makes room if all rings together have too much: the largest forgets its older half.
+    fn give_way(&mut self) {
+        while self.bytes > RINGS_BYTES_MAX {
+            let Some(largest) = self.by_session.values_mut().max_by_key(|ring| ring.bytes()) else {
+                return;
+            };
+            self.bytes -= largest.bytes();
+            largest.halve();
+            self.bytes += largest.bytes();
         }
     }
 }
@@ -283,6 +349,60 @@ mod tests {
         assert_eq!(missed(&hub, place), Some((place.get() + 1, RING_EVENTS_MAX)));
         hub.event(session(0), Event::QueueChanged);
         assert_eq!(missed(&hub, place), None);
+    }
+
+    #[test]
+    fn all_rings_together_have_a_bound_and_who_keeps_up_loses_nothing() {
+        let hub = Hub::new();
+        let wake = Arc::new(Notify::new());
+        let sessions = 60;
+        let mut places: Vec<_> = (0..sessions).map(|n| hub.watch(session(n), &wake).0).collect();
+        let slow = places.clone();
+        let text = "x".repeat(16 * 1024);
+        for round in 0..250 {
+            for (n, place) in (0..).zip(&mut places) {
+                let message = MessageId::from_uuid(Uuid::nil());
+                hub.delta(session(n), message, MessageSeq::new(1), round, &text);
+                match hub.missed(session(n), *place, usize::MAX) {
+                    Missed::Events { events, .. } => assert_eq!(events.len(), 1),
+                    Missed::TooFarBehind | Missed::Ended => panic!("{n} fell out"),
+                }
+                *place = place.next();
+            }
+        }
+        let rings = hub.lock();
+        let kept: usize = rings.by_session.values().map(Ring::bytes).sum();
+        assert_eq!(kept, rings.bytes);
+        assert!(kept <= RINGS_BYTES_MAX && kept > RINGS_BYTES_MAX / 2, "{kept}");
+        drop(rings);
+        for (n, place) in (0..).zip(slow) {
+            assert!(matches!(hub.missed(session(n), place, 1), Missed::TooFarBehind));
+            hub.end(session(n));
+        }
+        assert_eq!(hub.lock().bytes, 0);
+    }
+
+    #[test]
+    fn a_ring_that_nobody_watches_is_forgotten_after_some_minutes() {
+        let hub = Hub::new();
+        let wake = Arc::new(Notify::new());
+        for n in 0..3 {
+            hub.watch(session(n), &wake);
+            hub.event(session(n), Event::QueueChanged);
+        }
+        let (start, forgotten) = (Instant::now(), |hub: &Hub| hub.lock().by_session.is_empty());
+        hub.unwatch(session(0), &wake);
+        hub.unwatch(session(1), &wake);
+        hub.watch(session(1), &wake);
+        hub.forget_idle_at(start);
+        assert!(hub.is_watched(session(0)));
+        hub.forget_idle_at(Instant::now() + IDLE_MAX);
+        assert!(!hub.is_watched(session(0)) && hub.is_watched(session(1)));
+        hub.unwatch(session(1), &wake);
+        hub.unwatch(session(2), &wake);
+        hub.forget_idle_at(Instant::now() + IDLE_MAX);
+        assert!(forgotten(&hub));
+        assert_eq!(hub.lock().bytes, 0);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) enum Lane {
     Session(SessionId),
     /// What stops all sessions of a task: nothing else waits for that.
     Task(TaskId),
+    /// Searches, which take long.
+    Search,
     /// Everything else.
     Free,
 }

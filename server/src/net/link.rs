@@ -1,27 +1,29 @@
 //! One connection: frames in, frames out, heartbeat, and the events of the sessions it watches.
 
+mod ending;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
-use tracing::{info, warn};
+use tracing::warn;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
-use usher_shared::limits::{BAD_FRAMES_MAX, FRAME_BYTES_MAX, IN_FLIGHT_MAX};
+use usher_shared::limits::{BAD_FRAMES_MAX, IN_FLIGHT_MAX};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::frame::{BadFrame, FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::HelloParams;
 use usher_shared::protocol::turn::{ServerDraining, notification};
+
+use ending::{Ended, Unread};
 
 use super::actions::{self, Context, Done, Watch, error_frame};
 use super::duplex::{Duplex, Frame};
@@ -33,7 +35,7 @@ use super::links::{EndReason, Registered};
 use super::news::Inbox;
 use super::server::Server;
 use super::welcome::{Credential, Guest};
-use super::wire::CommitUnknown;
+use super::wire::{self, CommitUnknown};
 use crate::service::FindError;
 
 /// Events taken from a ring at once.
@@ -63,56 +65,15 @@ pub(super) async fn serve<S>(
         wake: Arc::new(Notify::new()),
         server,
     };
+    if link.server.links.are_full() {
+        link.close(Ended::WithCode(CloseCode::Again, "too many connections")).await;
+        return;
+    }
     let ended = match link.greet(credential).await {
         Ok((context, registered)) => link.follow(context, registered).await,
         Err(ended) => ended,
     };
     link.close(ended).await;
-}
-
-/// What a peer that sent requests before its link ended may take to send the rest of them.
-const UNREAD_WITHIN: Duration = Duration::from_secs(2);
-/// The rest of them, bytes.
-const UNREAD_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
-/// A peer may take this long to hang up when it was told why.
-const HANG_UP_WITHIN: Duration = Duration::from_secs(2);
-
-/// Why a connection ends.
-enum Ended {
-    /// The peer closed, or is gone.
-    ByPeer,
-    /// The peer was silent, or does not read.
-    Dead,
-    /// With this code.
-    WithCode(CloseCode, &'static str),
-    /// With this code, and nobody waits for a peer that is owed nothing.
-    AtOnce(CloseCode, &'static str),
-}
-
-impl Ended {
-    /// Returns what becomes of frames that nobody has looked at yet.
-    fn unread(&self) -> Unread {
-        match self {
-            Self::ByPeer => Unread::ToTheEnd,
-            Self::Dead
-            | Self::WithCode(CloseCode::Library(4001) | CloseCode::Again | CloseCode::Error, _) => {
-                Unread::Here
-            }
-            // The peer lost its right to be heard, or cannot speak.
-            Self::WithCode(..) | Self::AtOnce(..) => Unread::Dropped,
-        }
-    }
-}
-
-/// Frames that were sent before a link ended and that nobody has looked at yet: a request that was
-/// received whole takes effect.
-enum Unread {
-    /// All up to the end of the stream: the peer sends no more.
-    ToTheEnd,
-    /// Those that are here: the peer may go on sending.
-    Here,
-    /// None.
-    Dropped,
 }
 
 struct Link<S> {
@@ -266,6 +227,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let caller = guest.caller.clone();
         let (links, instance) = (&self.server.links, hello.client_instance);
         let registered = links.register(caller.id, guest.token, instance, &self.wake).await;
+        let Ok(registered) = registered else {
+            let error = wire::too_many("too many connections");
+            self.send(error_frame(Some(id), Some(HelloParams::ACTION), &error)).await?;
+            return Err(Ended::WithCode(CloseCode::Again, "too many connections"));
+        };
         self.asked = Some(registered.asked.clone());
         let greeting = self.server.greeting(&caller);
         let frame = write_frame(FrameKind::Response, Some(id), Some(HelloParams::ACTION), greeting)
@@ -312,52 +278,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         }
         self.server.links.unregister(&registered);
         ended
-    }
-
-    /// Takes in what was received whole and nobody has looked at yet, without answering it.
-    async fn take_unread(
-        &mut self,
-        unread: &Unread,
-        context: &Context,
-        lanes: &mut Lanes,
-        watched: &mut HashMap<SessionId, EventSeq>,
-    ) {
-        let give_up_at = Instant::now() + UNREAD_WITHIN;
-        let mut bytes_left = UNREAD_BYTES_MAX;
-        while bytes_left > 0 {
-            let frame = match unread {
-                Unread::Dropped => None,
-                Unread::Here => self.socket.next_here(),
-                Unread::ToTheEnd => loop {
-                    tokio::select! {
-                        frame = timeout_at(give_up_at, self.socket.next()) => {
-                            break frame.ok().flatten();
-                        }
-                        Some(watch) = lanes.next_effect() => note(watched, watch),
-                    }
-                },
-            };
-            let Some(Ok(message)) = frame else {
-                return;
-            };
-            bytes_left = bytes_left.saturating_sub(message.len());
-            let Message::Text(text) = message else {
-                continue;
-            };
-            // What would have been refused has no effect.
-            let Some(work) = RequestFrame::parse(&text)
-                .ok()
-                .and_then(|frame| actions::route(context, &frame).ok())
-            else {
-                continue;
-            };
-            while lanes.in_flight() >= IN_FLIGHT_MAX
-                && let Some(watch) = lanes.next_effect().await
-            {
-                note(watched, watch);
-            }
-            lanes.push(work);
-        }
     }
 
     async fn pump(
@@ -544,24 +464,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         let error = WireError::new(ErrorCode::ShuttingDown, "the server stops")
             .with("retry_after_ms", RECONNECT_AFTER_MS);
         self.send(error_frame(Some(&frame.id), Some(&frame.action), &error)).await
-    }
-
-    async fn close(mut self, ended: Ended) {
-        match ended {
-            Ended::ByPeer => {}
-            Ended::Dead => info!("a dead link was dropped"),
-            Ended::WithCode(code, reason) => {
-                let closing = async {
-                    self.socket.close(CloseFrame { code, reason: reason.into() }).await.ok()?;
-                    self.socket.hung_up().await.ok()
-                };
-                drop(timeout(HANG_UP_WITHIN, closing).await);
-            }
-            Ended::AtOnce(code, reason) => {
-                let frame = CloseFrame { code, reason: reason.into() };
-                drop(self.socket.close(frame).now_or_never());
-            }
-        }
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
-use usher_shared::id::{ClientInstance, SessionId, TaskId, UserId};
+use usher_shared::id::{ClientInstance, UserId};
+use usher_shared::limits::{LINKS_MAX, LINKS_PER_USER_MAX};
 
-use super::news::{About, Inbox, lost_frame};
+use super::news::{About, Inbox};
 use crate::clock::fresh_uuid;
-use crate::domain::lease::{LinkId, LostLease};
+use crate::domain::lease::LinkId;
 use crate::domain::users::TokenDigest;
 
 /// Why a link is asked to end.
@@ -43,6 +44,9 @@ struct Other {
     token: Option<TokenDigest>,
 }
 
+/// This user, or all together, have as many links as there may be.
+pub(super) struct TooManyLinks;
+
 /// See the module.
 pub(super) struct Links {
     by_instance: Mutex<BTreeMap<(UserId, ClientInstance), Other>>,
@@ -75,6 +79,12 @@ impl Links {
         Counted(self.open.clone())
     }
 
+    /// Tells whether so many connections are open that a further one is not even heard: as many
+    /// again as there may be links.
+    pub(super) fn are_full(&self) -> bool {
+        *self.open.borrow() > 2 * LINKS_MAX
+    }
+
     /// Waits until no connection is open.
     pub(super) async fn all_ended(&self) {
         let mut open = self.open.subscribe();
@@ -85,13 +95,16 @@ impl Links {
 
     /// Registers a link. An older one of the same client is ended first: what it had received
     /// whole is finished before this returns. `wake` is notified of news.
+    ///
+    /// # Errors
+    /// There are too many links; one in the place of an older one is none more.
     pub(super) async fn register(
         &self,
         user: UserId,
         token: Option<TokenDigest>,
         instance: ClientInstance,
         wake: &Arc<Notify>,
-    ) -> Registered {
+    ) -> Result<Registered, TooManyLinks> {
         let (ask, asked) = watch::channel(None);
         let (finished, other_finished) = watch::channel(false);
         let ask = Arc::new(ask);
@@ -105,13 +118,23 @@ impl Links {
             inbox: Arc::clone(&inbox),
             token,
         };
-        let old = self.lock().insert(key, other);
+        let old = {
+            let mut links = self.lock();
+            let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
+            let own = links.range(first..).take_while(|((owner, _), _)| *owner == user);
+            if !links.contains_key(&key)
+                && (links.len() >= LINKS_MAX || own.count() >= LINKS_PER_USER_MAX)
+            {
+                return Err(TooManyLinks);
+            }
+            links.insert(key, other)
+        };
         if let Some(mut old) = old {
             old.ask.send_replace(Some(EndReason::Replaced));
             // An error means that the link is gone without a word: finished, too.
             if old.finished.wait_for(|finished| *finished).await.is_err() {}
         }
-        Registered { id, key, asked, finished, ask, inbox }
+        Ok(Registered { id, key, asked, finished, ask, inbox })
     }
 
     /// Returns the tokens that links came with.
@@ -126,19 +149,19 @@ impl Links {
         }
     }
 
-    /// Leaves a frame about a task for every link of a user.
-    pub(super) fn tell(&self, user: UserId, task: TaskId, frame: &Arc<str>) {
+    /// Leaves news for every link of a user.
+    pub(super) fn tell(&self, user: UserId, about: About, frame: &Arc<str>) {
         let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
         let links = self.lock();
         for (_, link) in links.range(first..).take_while(|((owner, _), _)| *owner == user) {
-            link.inbox.put(About::Task(task), frame);
+            link.inbox.put(about, frame);
         }
     }
 
-    /// Tells the link that held a lease, if it is here.
-    pub(super) fn tell_lost(&self, session: SessionId, lost: &LostLease) {
-        if let Some(link) = self.lock().values().find(|link| link.id == lost.link) {
-            link.inbox.put(About::Lease(lost.lease_id), &lost_frame(session, lost));
+    /// Leaves a frame for one link, if it is here.
+    pub(super) fn tell_link(&self, id: LinkId, about: About, frame: &Arc<str>) {
+        if let Some(link) = self.lock().values().find(|link| link.id == id) {
+            link.inbox.put(about, frame);
         }
     }
 

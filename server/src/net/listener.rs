@@ -69,8 +69,19 @@ impl ListenAddress {
 }
 
 enum Listener {
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, SocketFile),
     Tcp(TcpListener, SocketAddr),
+}
+
+/// The file of a bound Unix socket; removed when dropped.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            warn!(%error, "the socket file could not be removed");
+        }
+    }
 }
 
 /// Bound sockets, not yet served.
@@ -78,7 +89,8 @@ pub struct Listeners(Vec<Listener>);
 
 impl Listeners {
     /// Binds every address. A Unix socket gets mode 0600; its folder is made with 0700. A socket
-    /// file that nobody serves any more is replaced: the caller holds the data directory's lock.
+    /// file that nobody serves any more is replaced: the caller holds the data directory's lock. If
+    /// one address cannot be bound, none stays.
     ///
     /// # Errors
     /// The address and why it cannot be bound.
@@ -87,9 +99,9 @@ impl Listeners {
         for address in addresses {
             bound.push(match address {
                 ListenAddress::Unix(path) => {
-                    let listener = bind_unix(path)
+                    let (listener, file) = bind_unix(path)
                         .map_err(|error| format!("unix:{}: {error}", path.display()))?;
-                    Listener::Unix(listener, path.clone())
+                    Listener::Unix(listener, file)
                 }
                 ListenAddress::Tcp(address) => {
                     let explain = |error: std::io::Error| format!("{address}: {error}");
@@ -105,21 +117,30 @@ impl Listeners {
     /// Returns what clients connect to.
     pub fn urls(&self) -> Vec<String> {
         let url = |listener: &Listener| match listener {
-            Listener::Unix(_, path) => format!("unix:{}", path.display()),
+            Listener::Unix(_, file) => format!("unix:{}", file.0.display()),
             Listener::Tcp(_, address) => format!("ws://{address}/ws"),
         };
         self.0.iter().map(url).collect()
     }
 
-    /// Accepts connections until the tasks' runtime ends.
-    pub fn serve(self, server: &Arc<Server>) {
+    /// Accepts connections until the tasks' runtime ends; returns the files of its sockets.
+    pub fn serve(self, server: &Arc<Server>) -> Vec<SocketFile> {
+        let mut files = Vec::new();
         for listener in self.0 {
-            tokio::spawn(accept(listener, Arc::clone(server)));
+            let server = Arc::clone(server);
+            match listener {
+                Listener::Unix(listener, file) => {
+                    files.push(file);
+                    tokio::spawn(accept_unix(listener, server));
+                }
+                Listener::Tcp(listener, _) => drop(tokio::spawn(accept_tcp(listener, server))),
+            }
         }
+        files
     }
 }
 
-fn bind_unix(path: &Path) -> std::io::Result<UnixListener> {
+fn bind_unix(path: &Path) -> std::io::Result<(UnixListener, SocketFile)> {
     if let Some(folder) = path.parent()
         && !folder.as_os_str().is_empty()
     {
@@ -132,33 +153,46 @@ fn bind_unix(path: &Path) -> std::io::Result<UnixListener> {
         std::fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
+    let file = SocketFile(path.to_owned());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok((listener, file))
 }
 
-async fn accept(listener: Listener, server: Arc<Server>) {
+async fn accept_unix(listener: UnixListener, server: Arc<Server>) {
+    let own = rustix::process::getuid().as_raw();
     loop {
-        let accepted = match &listener {
-            Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
-                let own = rustix::process::getuid().as_raw();
+        match listener.accept().await {
+            Ok((stream, _)) => {
                 if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
                     tokio::spawn(serve_http(stream, Arc::clone(&server), Door::Unix));
                 } else {
                     warn!("a connection of another user was refused");
                 }
-            }),
-            Listener::Tcp(listener, _) => listener.accept().await.and_then(|(stream, peer)| {
-                stream.set_nodelay(true)?;
-                tokio::spawn(serve_http(stream, Arc::clone(&server), Door::Tcp(peer)));
-                Ok(())
-            }),
-        };
-        if let Err(error) = accepted {
-            // Out of file descriptors, most likely: give links the time to end.
-            warn!(%error, "accept failed");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => wait_after(&error).await,
         }
     }
+}
+
+async fn accept_tcp(listener: TcpListener, server: Arc<Server>) {
+    loop {
+        let accepted = listener.accept().await.and_then(|(stream, peer)| {
+            stream.set_nodelay(true)?;
+            Ok((stream, peer))
+        });
+        match accepted {
+            Ok((stream, peer)) => {
+                tokio::spawn(serve_http(stream, Arc::clone(&server), Door::Tcp(peer)));
+            }
+            Err(error) => wait_after(&error).await,
+        }
+    }
+}
+
+/// Out of file descriptors, most likely: gives links the time to end.
+async fn wait_after(error: &std::io::Error) {
+    warn!(%error, "accept failed");
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 /// Which door a connection came through.

@@ -1,5 +1,5 @@
-//! What links are told whatever they watch: tasks of their user that changed, and leases of theirs
-//! that are over.
+//! Tells every link of a user when one of the user's tasks is another one, or a task or session is
+//! gone; and a link when a lease of its own is over.
 //!
 //! Tasks change with every prompt that is accepted, so news are collected for a moment: a task is
 //! read and rendered once for all links, and a link that does not read keeps the newest only.
@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use usher_shared::id::{LeaseId, SessionId, TaskId};
+use usher_shared::id::{LeaseId, SessionId, TaskId, UserId};
 use usher_shared::protocol::edit::EditLostNotice;
-use usher_shared::protocol::turn::{TaskChanged, notification};
+use usher_shared::protocol::turn::{SessionDeleted, TaskChanged, TaskDeleted, notification};
 
 use super::links::Links;
 use super::{frames, wire};
@@ -29,26 +29,77 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What happened and nobody was told yet.
+/// What is unknown to everybody from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// A task with its sessions.
+    Task(TaskId),
+    /// A session of a task.
+    Session(TaskId, SessionId),
+}
+
+/// What news are about: of each only the newest waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    Task(TaskId),
+    Session(SessionId),
+    Lease(LeaseId),
+}
+
+impl Gone {
+    fn frame(self) -> (About, Arc<str>) {
+        let (about, frame) = match self {
+            Self::Task(task_id) => {
+                let deleted = TaskDeleted { task_id };
+                (About::Task(task_id), frames::notify(notification::TASK_DELETED, deleted))
+            }
+            Self::Session(task_id, session_id) => {
+                let deleted = SessionDeleted { task_id, session_id };
+                (About::Session(session_id), frames::notify(notification::SESSION_DELETED, deleted))
+            }
+        };
+        (about, Arc::from(frame))
+    }
+}
+
+fn lost_frame(session_id: SessionId, lost: &LostLease) -> Arc<str> {
+    let LostLease { task_id, entry_id, lease_id, reason, link: _ } = *lost;
+    let notice = EditLostNotice { task_id, session_id, entry_id, lease_id, reason };
+    Arc::from(frames::notify(notification::EDIT_LOST, notice))
+}
+
+/// What happened and of which nobody was told yet.
 #[derive(Default)]
 pub struct News {
-    tasks: Mutex<BTreeSet<TaskId>>,
-    lost: Mutex<Vec<(SessionId, LostLease)>>,
+    untold: Mutex<Untold>,
     wake: Notify,
+}
+
+#[derive(Default)]
+struct Untold {
+    changed: BTreeSet<TaskId>,
+    gone: Vec<(UserId, Gone)>,
+    lost: Vec<(SessionId, LostLease)>,
 }
 
 impl News {
     /// Notes that a task is another one. Never waits; called by the writer's thread.
     pub fn note(&self, task: TaskId) {
-        if lock(&self.tasks).insert(task) {
+        if lock(&self.untold).changed.insert(task) {
             self.wake.notify_one();
         }
+    }
+
+    /// Notes that something of a user is gone. Never waits; called by the writer's thread.
+    pub fn note_gone(&self, owner: UserId, gone: Gone) {
+        lock(&self.untold).gone.push((owner, gone));
+        self.wake.notify_one();
     }
 
     /// Notes that a connection no longer holds its lease; it may be one of another server. Never
     /// waits; called by the writer's thread.
     pub fn note_lost(&self, session: SessionId, lease: LostLease) {
-        lock(&self.lost).push((session, lease));
+        lock(&self.untold).lost.push((session, lease));
         self.wake.notify_one();
     }
 
@@ -56,11 +107,15 @@ impl News {
     pub(super) async fn tell(&self, service: &Service, links: &Links) {
         loop {
             self.wake.notified().await;
-            for (session, lost) in std::mem::take(&mut *lock(&self.lost)) {
-                links.tell_lost(session, &lost);
-            }
             tokio::time::sleep(COLLECT).await;
-            let changed = std::mem::take(&mut *lock(&self.tasks));
+            let Untold { changed, gone, lost } = std::mem::take(&mut *lock(&self.untold));
+            for (session, lost) in lost {
+                links.tell_link(
+                    lost.link,
+                    About::Lease(lost.lease_id),
+                    &lost_frame(session, &lost),
+                );
+            }
             for id in changed {
                 let task = match service.any_task(id).await {
                     Ok(Some(task)) => task,
@@ -76,26 +131,15 @@ impl News {
                     notification::TASK_CHANGED,
                     TaskChanged { task: wire::task(task) },
                 ));
-                links.tell(owner, id, &frame);
+                links.tell(owner, About::Task(id), &frame);
+            }
+            // Behind what they were at last.
+            for (owner, gone) in gone {
+                let (about, frame) = gone.frame();
+                links.tell(owner, about, &frame);
             }
         }
     }
-}
-
-/// What a frame is about: a newer one about the same takes its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum About {
-    /// A lease that is over.
-    Lease(LeaseId),
-    /// A task that is another one.
-    Task(TaskId),
-}
-
-/// Writes what the holder of a lease is told.
-pub(super) fn lost_frame(session_id: SessionId, lost: &LostLease) -> Arc<str> {
-    let LostLease { task_id, entry_id, lease_id, reason, link: _ } = *lost;
-    let notice = EditLostNotice { task_id, session_id, entry_id, lease_id, reason };
-    Arc::from(frames::notify(notification::EDIT_LOST, notice))
 }
 
 /// The news that wait for one link.

@@ -1,7 +1,9 @@
 //! The newest events of one watched session.
 
 use std::collections::VecDeque;
+use std::mem::size_of;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use usher_shared::counter::MessageSeq;
@@ -10,6 +12,7 @@ use usher_shared::vocabulary::PermissionClosed;
 
 use crate::dispatch::{Answer, Question};
 use crate::domain::Event;
+use crate::domain::message::Message;
 
 /// Events that a session keeps for slow readers and for links that come back.
 pub(super) const RING_EVENTS_MAX: usize = 4_096;
@@ -46,15 +49,22 @@ pub enum Broadcast {
 }
 
 impl Broadcast {
+    /// What it takes, about.
     fn bytes(&self) -> usize {
-        64 + match self {
-            Self::Event(event) => match &**event {
-                Event::MessageWritten(message) => message.content.len(),
-                _ => 0,
-            },
-            Self::Delta { text, .. } => text.len(),
-            Self::PermissionRequested(_) | Self::PermissionResolved { .. } => 256,
-        }
+        size_of::<Self>()
+            + match self {
+                Self::Event(event) => match &**event {
+                    Event::MessageWritten(message) => {
+                        size_of::<Event>()
+                            + size_of::<Message>()
+                            + message.content.len()
+                            + message.details.provenance.bytes()
+                    }
+                    _ => size_of::<Event>(),
+                },
+                Self::Delta { text, .. } => 16 + text.len(),
+                Self::PermissionRequested(_) | Self::PermissionResolved { .. } => 1_024,
+            }
     }
 }
 
@@ -66,17 +76,45 @@ pub(super) struct Ring {
     pub(super) events: VecDeque<Broadcast>,
     bytes: usize,
     pub(super) watchers: Vec<Arc<Notify>>,
+    /// Since when nobody watches.
+    pub(super) idle_since: Option<Instant>,
 }
 
 impl Ring {
     /// A ring without events, whose next one follows number `newest`.
     pub(super) fn after(newest: u64) -> Self {
-        Self { ended: false, newest, events: VecDeque::new(), bytes: 0, watchers: Vec::new() }
+        Self {
+            ended: false,
+            newest,
+            events: VecDeque::new(),
+            bytes: 0,
+            watchers: Vec::new(),
+            idle_since: None,
+        }
+    }
+
+    /// What its events take, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets the older half of its events: links that have not read them fall out.
+    pub(super) fn halve(&mut self) {
+        let half = self.bytes / 2;
+        while self.bytes > half && self.pop().is_some() {}
+        self.events.shrink_to(2 * self.events.len());
+        self.wake();
+    }
+
+    fn pop(&mut self) -> Option<Broadcast> {
+        let old = self.events.pop_front()?;
+        self.bytes -= old.bytes();
+        Some(old)
     }
 
     /// Forgets the events that are kept.
     pub(super) fn clear(&mut self) {
-        self.events.clear();
+        self.events = VecDeque::new();
         self.bytes = 0;
     }
 
@@ -90,10 +128,9 @@ impl Ring {
         self.bytes += broadcast.bytes();
         self.events.push_back(broadcast);
         while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
-            let Some(old) = self.events.pop_front() else {
+            if self.pop().is_none() {
                 break;
-            };
-            self.bytes -= old.bytes();
+            }
         }
         self.wake();
     }

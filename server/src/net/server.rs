@@ -77,6 +77,11 @@ impl Server {
         self.parts.news.tell(&self.parts.service, &self.links).await;
     }
 
+    /// Forgets events that nobody reads any more, for as long as the server runs.
+    pub async fn forget_events(&self) {
+        self.parts.hub.forget_idle().await;
+    }
+
     /// Ends the links of users whose tokens were taken away, also by another process, for as long as
     /// the server runs.
     pub async fn watch_users(&self) {

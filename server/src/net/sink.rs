@@ -6,7 +6,7 @@ use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId};
 
 use super::hub::Hub;
-use super::news::News;
+use super::news::{Gone, News};
 use crate::dispatch::{Dispatcher, TurnEnds};
 use crate::domain::Event;
 use crate::store::EventSink;
@@ -49,6 +49,10 @@ impl EventSink for Sink {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::TaskChanged(task) => self.news.note(task),
             Event::EditLost(lost) => self.news.note_lost(session, lost),
+            Event::TaskGone(task, owner) => self.news.note_gone(owner, Gone::Task(task)),
+            Event::SessionGone(task, owner) => {
+                self.news.note_gone(owner, Gone::Session(task, session));
+            }
             Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::QueueChanged
             | Event::SessionChanged

@@ -201,7 +201,7 @@ impl Service {
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
                 let unedited = all_unedited(reads, &sessions)?;
-                let deleted = lifecycle::delete_task(task.key, &sessions, now());
+                let deleted = lifecycle::delete_task(&task, &sessions, now());
                 Ok::<_, FindError>(deleted.after(unedited))
             })
             .await?;
@@ -367,5 +367,5 @@ fn go_on_deleting_task(
         return Ok(Decision::unchanged(Vec::new()));
     };
     let sessions = reads.sessions_of_task(id)?;
-    Ok(lifecycle::delete_task(task.key, &sessions, now()))
+    Ok(lifecycle::go_on_deleting_task(task.key, &sessions, now()))
 }

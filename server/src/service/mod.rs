@@ -22,6 +22,7 @@ pub use error::{
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
+use search::Searches;
 pub use session::SessionView;
 pub use settings::SettingsView;
 pub use task::{TaskMade, TaskRequest};
@@ -49,6 +50,7 @@ pub struct Service {
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
+    searches: Arc<Searches>,
 }
 
 impl Service {
@@ -61,7 +63,7 @@ impl Service {
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, lease_times, agents, questions, ends }
+        Self { store, given, lease_times, agents, questions, ends, searches: Arc::default() }
     }
 
     /// Returns the agents of this server.

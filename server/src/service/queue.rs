@@ -8,7 +8,7 @@ use usher_shared::vocabulary::EditLost;
 
 use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
-use crate::domain::admission::{self, Admitted, Fresh, Submission};
+use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Leases};
 use crate::domain::queue::{self, Cleared, Reordered};
@@ -341,9 +341,16 @@ pub(super) fn visible(
 }
 
 /// Returns the tail, unless somebody edits it: an automatic fold never takes that.
-fn foldable(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Entry>, StoreError> {
-    let Some(tail) = reads.tail(session.key)? else { return Ok(None) };
-    Ok(reads.leases(session.key)?.blocks(tail.id).is_none().then_some(tail))
+fn foldable(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Tail>, StoreError> {
+    let Some(entry) = reads.tail(session.key)? else { return Ok(None) };
+    if reads.leases(session.key)?.blocks(entry.id).is_some() {
+        return Ok(None);
+    }
+    let newest = match entry.provenance.admission_ids.last() {
+        Some(id) => reads.receipt_end(session.incarnation_key, id)?,
+        None => None,
+    };
+    Ok(Some(Tail { entry, newest }))
 }
 
 /// Returns the head, unless somebody edits it: nothing automatic takes that, nor what is behind it.

@@ -1,6 +1,10 @@
 //! Searching transcripts.
 
-use usher_shared::id::SessionId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+use usher_shared::id::{SessionId, UserId};
 use usher_shared::limits::SEARCH_BYTES_MAX;
 
 use super::session::owned;
@@ -11,6 +15,20 @@ use crate::store::{Hit, Reads, SearchPlace};
 
 /// Pieces of one request: bounds what it passes over of other users' messages.
 const PIECES_MAX: usize = 2_000;
+
+/// Whose turn it is to search: each user has one search at a time, others of the same user wait.
+#[derive(Default)]
+pub(super) struct Searches(Mutex<HashMap<UserId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Searches {
+    async fn turn(&self, user: UserId) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(turns.entry(user).or_default())
+        };
+        turn.lock_owned().await
+    }
+}
 
 impl Service {
     /// Looks for a text in the caller's messages, or in those of one session, newest first. Without
@@ -27,12 +45,13 @@ impl Service {
         needle: Needle,
         limit: usize,
     ) -> Result<Vec<Hit>, FindError> {
+        let _turn = self.searches.turn(caller.id).await;
         let mut next = self.store.read(move |reads| start(reads, &caller, session)).await?;
         let (mut hits, mut looked_bytes) = (Vec::new(), 0);
         for _ in 0..PIECES_MAX {
             let Some(place) = next else { break };
             let needle = needle.clone();
-            let piece = self.store.read(move |reads| reads.search(place, &needle)).await?;
+            let piece = self.store.read_aside(move |reads| reads.search(place, &needle)).await?;
             hits.extend(piece.hits);
             looked_bytes += piece.looked_bytes;
             next = piece.next;
@@ -54,5 +73,27 @@ fn start(
         return Ok(Some(reads.search_start(caller.id)?));
     };
     let session = owned(reads, caller, id)?;
-    Ok(Some(SearchPlace::Session(id, session.key, i64::MAX)))
+    Ok(Some(SearchPlace::in_session(id, session.key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_user_searches_once_at_a_time_and_waits_for_nobody_else() {
+        let user = |n| UserId::from_uuid(Uuid::from_u128(n));
+        let searches = Searches::default();
+        let first = searches.turn(user(1)).await;
+        let mut second = Box::pin(searches.turn(user(1)));
+        let looked = std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context)));
+        assert!(looked.await.is_pending());
+        drop(searches.turn(user(2)).await);
+        drop(first);
+        drop(second.await);
+    }
 }

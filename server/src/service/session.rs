@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
+use usher_shared::limits::LISTED_MAX;
 
 use super::{FindError, MakeError, QueueView, Service, TextError};
 use crate::clock::{fresh_uuid, now};
@@ -85,7 +86,7 @@ impl Service {
     }
 
     /// Returns the sessions of one task of the caller, newest first, or of all its tasks that are
-    /// not archived, most recently used first.
+    /// not archived, most recently used first; at most [`LISTED_MAX`].
     ///
     /// # Errors
     /// See [`FindError`].
@@ -96,13 +97,13 @@ impl Service {
     ) -> Result<Vec<Session>, FindError> {
         match task_id {
             Some(task_id) => {
-                let (_, mut sessions) = self.task(caller, task_id).await?;
-                sessions.reverse();
+                let (_, sessions) = self.task(caller, task_id).await?;
                 Ok(sessions)
             }
             None => {
-                let all = self.store.read(move |reads| reads.sessions_of_user(caller.id)).await;
-                all.map_err(|error: StoreError| FindError::Store(error))
+                let all =
+                    self.store.read(move |reads| reads.sessions_of_user(caller.id, LISTED_MAX));
+                all.await.map_err(|error: StoreError| FindError::Store(error))
             }
         }
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use usher_shared::id::{IncarnationId, SessionId, TaskId};
+use usher_shared::id::{IncarnationId, SessionId, TaskId, UserId};
+use usher_shared::limits::LISTED_MAX;
 use usher_shared::vocabulary::TaskKind;
 
 use super::{FindError, MakeError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::change::{NewSession, NewTask};
-use crate::domain::session::{Caller, Session, Standing, Task};
+use crate::domain::session::{Caller, Session, Task};
 use crate::domain::{Change, Decision, Event};
 use crate::store::{Reads, StoreError, TransactError};
 
@@ -95,19 +96,19 @@ impl Service {
                 })
             })
             .await?;
-        let (task, mut sessions) = match self.task_of(owner, made).await {
-            Ok(found) => found,
-            Err(FindError::NotFound) => return Err(TransactError::Refused(MakeError::NotFound)),
+        let found = self.store.read(move |reads| {
+            let task = owned(reads, owner, made)?;
+            let session = reads.first_of_task(made)?.ok_or(FindError::NotFound)?;
+            Ok(TaskMade { task, session })
+        });
+        found.await.map_err(|error| match error {
+            FindError::NotFound => TransactError::Refused(MakeError::NotFound),
             // It is stored; what it is cannot be told.
-            Err(FindError::Store(error)) => return Err(TransactError::Unknown(error.to_string())),
-        };
-        if sessions.is_empty() {
-            return Err(TransactError::Refused(MakeError::NotFound));
-        }
-        Ok(TaskMade { task, session: sessions.swap_remove(0) })
+            FindError::Store(error) => TransactError::Unknown(error.to_string()),
+        })
     }
 
-    /// Returns the caller's tasks, newest first.
+    /// Returns the caller's newest tasks, at most [`LISTED_MAX`], the newest first.
     ///
     /// # Errors
     /// If the store fails.
@@ -116,10 +117,11 @@ impl Service {
         caller: Caller,
         include_archived: bool,
     ) -> Result<Vec<Task>, StoreError> {
-        self.store.read(move |reads| reads.tasks(caller.id, include_archived)).await
+        self.store.read(move |reads| reads.tasks(caller.id, include_archived, LISTED_MAX)).await
     }
 
-    /// Returns a task of the caller with its sessions, oldest first.
+    /// Returns a task of the caller with its newest sessions, at most [`LISTED_MAX`], the newest
+    /// first.
     ///
     /// # Errors
     /// See [`FindError`].
@@ -128,7 +130,12 @@ impl Service {
         caller: Caller,
         task_id: TaskId,
     ) -> Result<(Task, Vec<Session>), FindError> {
-        self.task_of(caller.id, task_id).await
+        self.store
+            .read(move |reads| {
+                let task = owned(reads, caller.id, task_id)?;
+                Ok((task, reads.newest_of_task(task_id, LISTED_MAX)?))
+            })
+            .await
     }
 
     /// Returns a task, whoever's it is: for those who tell its owner.
@@ -138,20 +145,8 @@ impl Service {
     pub async fn any_task(&self, task_id: TaskId) -> Result<Option<Task>, StoreError> {
         self.store.read(move |reads| reads.task(task_id)).await
     }
+}
 
-    async fn task_of(
-        &self,
-        owner: usher_shared::id::UserId,
-        task_id: TaskId,
-    ) -> Result<(Task, Vec<Session>), FindError> {
-        self.store
-            .read(move |reads: &mut Reads<'_>| {
-                let task = reads.task(task_id)?.filter(|task| task.owner.id == owner);
-                let task = task.ok_or(FindError::NotFound)?;
-                let mut sessions = reads.sessions_of_task(task_id)?;
-                sessions.retain(|session| session.standing != Standing::Gone);
-                Ok((task, sessions))
-            })
-            .await
-    }
+fn owned(reads: &mut Reads<'_>, owner: UserId, id: TaskId) -> Result<Task, FindError> {
+    reads.task(id)?.filter(|task| task.owner.id == owner).ok_or(FindError::NotFound)
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::conn::{Conn, Param, query_one};
 use super::error::StoreError;
 use super::{apply_lifecycle as lifecycle, leases, row, sql, users};
-use crate::domain::admission::Receipt;
+use crate::domain::admission::{Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
@@ -54,7 +54,9 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::RecordEdit { entry, operation, fingerprint, revision } => {
             leases::record(conn, *entry, operation, fingerprint, *revision)
         }
-        Change::InsertReceipt(incarnation, receipt) => insert_receipt(conn, *incarnation, receipt),
+        Change::InsertReceipt(incarnation, receipt, follows) => {
+            insert_receipt(conn, *incarnation, receipt, *follows)
+        }
         Change::InsertTurn(session, turn) => insert_turn(conn, *session, turn),
         Change::SetTurn(turn) => set_turn(conn, turn),
         Change::EndTurn { turn_id, outcome, reason, ended_at } => one(
@@ -91,6 +93,7 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         }
         Change::AddUser(id, name) => users::add_user(conn, *id, name),
         Change::AddToken(user, digest, at) => users::add_token(conn, *user, digest, *at),
+        Change::RevokeToken(digest) => users::revoke_token(conn, digest),
         Change::RevokeTokens(user) => users::revoke_tokens(conn, *user),
         Change::RemoveUser(user, at) => users::remove_user(conn, *user, *at),
         Change::SaveSettings(user, patch) => lifecycle::save_settings(conn, *user, patch),
@@ -254,9 +257,21 @@ fn insert_receipt(
     conn: &mut dyn Conn,
     incarnation: IncarnationKey,
     receipt: &Receipt,
+    follows: Option<Follows>,
 ) -> Result<(), StoreError> {
     let entry = &receipt.entry;
-    let provenance = row::receipt_provenance_text(receipt);
+    // What an earlier receipt says is not said again.
+    let (content, provenance, base_key, base_bytes) = match follows {
+        None => {
+            let provenance = row::receipt_provenance_text(receipt);
+            (&*entry.content, provenance, Param::Null, Param::Null)
+        }
+        Some(Follows { receipt, content_bytes }) => {
+            let rest = entry.content.get(content_bytes..);
+            let rest = rest.ok_or(StoreError::Damaged("a receipt does not go on from another"))?;
+            (rest, None, Param::Int(receipt.0), int(content_bytes as u64))
+        }
+    };
     one(
         conn,
         sql::RECEIPT_INSERT,
@@ -268,7 +283,7 @@ fn insert_receipt(
             Param::Text(receipt.outcome.as_str()),
             int(receipt.queue_revision.get()),
             int(entry.position.get()),
-            Param::Text(&entry.content),
+            Param::Text(content),
             Param::Int(i64::from(receipt.content_truncated)),
             Param::opt_text(entry.model.as_deref()),
             Param::Int(i64::from(entry.plan_mode)),
@@ -278,6 +293,8 @@ fn insert_receipt(
             Param::Text(&entry.queued_by.id),
             Param::Text(&entry.queued_by.name),
             int(entry.revision.get()),
+            base_key,
+            base_bytes,
         ],
     )
 }

@@ -92,8 +92,7 @@ pub fn backup(files: &StoreFiles, target: &Path) -> Result<u64, BackupError> {
 
 /// Opens the database and fixes the state that is copied.
 fn open_source(files: &StoreFiles) -> Result<Sqlite, StoreError> {
-    let mut source = sqlite::open_reader(&files.database)?;
-    source.run("BEGIN")?;
+    let mut source = sqlite::open_from_outside(&files.database)?;
     Reads::new(&mut source).store_id()?;
     Ok(source)
 }

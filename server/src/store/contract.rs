@@ -5,26 +5,28 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use usher_shared::counter::Position;
+use usher_shared::counter::{MessageSeq, Position};
 use usher_shared::id::{
     AdmissionId, EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UserId,
 };
 use usher_shared::limits::{MESSAGE_CONTENT_BYTES_MAX, SNAPSHOT_BYTES_MAX};
-use usher_shared::prompt::PromptText;
+use usher_shared::prompt::{PromptText, cut_at_char};
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{AdmissionOutcome, MessageStatus, Role, SenderKind, TaskKind};
 use uuid::Uuid;
 
+use super::reads_search::PIECE_BYTES;
 use super::throwaway::Database;
 use super::{
-    DatabaseUrl, EventSink, PageBounds, Reads, Store, StoreError, StoreFiles, Sync, TextFound,
-    TextRange, TransactError,
+    DatabaseUrl, EventSink, Hit, PageBounds, Reads, SearchPiece, SearchPlace, Store, StoreError,
+    StoreFiles, Sync, TextFound, TextRange, TransactError,
 };
 use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
 use crate::domain::change::{NewSession, NewTask};
 use crate::domain::entry::Sender;
 use crate::domain::message::{Message, MessageDetails};
+use crate::domain::search::Needle;
 use crate::domain::session::{OpenTurn, Session, Stop, TurnPrompt, TurnStage};
 use crate::domain::{Change, Decision, Event};
 
@@ -103,6 +105,8 @@ on_both! {
     a_long_message_grows_by_parts_and_lists_show_its_start
     a_second_server_on_one_directory_is_refused
     readers_whose_caller_does_something_else_hold_up_nobody
+    long_reads_hold_up_no_other
+    a_long_message_is_searched_part_by_part_and_no_match_is_missed_between
 }
 
 async fn make_session(store: &Store) -> SessionId {
@@ -319,10 +323,7 @@ async fn never_two_open_turns_and_never_two_receipts_whatever_a_decision_says(pl
     assert!(matches!(insert(2).await, Err(TransactError::Refused(StoreError::Database(_)))));
 }
 
-async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
-    let (store, _) = place.open().unwrap();
-    let session = make_session(&store).await;
-    let id = MessageId::from_uuid(Uuid::now_v7());
+async fn add_message(store: &Store, session: SessionId, id: MessageId) {
     store
         .transact(move |reads| {
             let session = existing(reads, session);
@@ -348,6 +349,13 @@ async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
         })
         .await
         .unwrap();
+}
+
+async fn a_long_message_grows_by_parts_and_lists_show_its_start(place: Place) {
+    let (store, _) = place.open().unwrap();
+    let session = make_session(&store).await;
+    let id = MessageId::from_uuid(Uuid::now_v7());
+    add_message(&store, session, id).await;
     let mut whole = String::new();
     for n in 0..40 {
         let piece = format!("{n}é").repeat(4_000);
@@ -461,4 +469,82 @@ async fn readers_whose_caller_does_something_else_hold_up_nobody(place: Place) {
     }
     let attended = tokio::time::timeout(Duration::from_secs(60), read()).await;
     assert_eq!(attended.expect("it is its turn some time").unwrap().name, "anna");
+}
+
+async fn long_reads_hold_up_no_other(place: Place) {
+    let (store, _) = place.open().unwrap();
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let long = || {
+        let held = Arc::clone(&held);
+        let read = store.read_aside(move |_| {
+            let released = held.lock().unwrap().recv();
+            released.map_err(|_| StoreError::Closed)
+        });
+        Box::pin(read)
+    };
+    let mut reads: Vec<_> = (0..16).map(|_| long()).collect();
+    for read in &mut reads {
+        std::future::poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_ready())).await;
+    }
+    let other =
+        tokio::time::timeout(Duration::from_secs(60), store.read(|reads| reads.first_user()));
+    assert_eq!(other.await.expect("it waits for none of them").unwrap().name, "anna");
+    (0..16).for_each(|_| release.send(()).unwrap());
+    for read in reads {
+        read.await.unwrap();
+    }
+}
+
+async fn a_long_message_is_searched_part_by_part_and_no_match_is_missed_between(place: Place) {
+    let (store, _) = place.open().unwrap();
+    let session = make_session(&store).await;
+    let id = MessageId::from_uuid(Uuid::now_v7());
+    add_message(&store, session, id).await;
+    let text: String = (0..300_000).map(|n| format!("{n:07}é ")).collect();
+    let mut changes = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let piece = cut_at_char(&text[at..], 20_000);
+        changes.push(Change::AppendMessage { id, at: at as u64, text: piece.to_owned() });
+        at += piece.len();
+    }
+    store
+        .transact(move |_| {
+            let changes = changes.clone();
+            Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
+        })
+        .await
+        .unwrap();
+    let (hits, places) = found(&store, session, "nowhere").await;
+    assert_eq!((hits.len(), places.len()), (0, 2), "two pieces are full: {places:?}");
+    for at in places {
+        let from = text.floor_char_boundary(at - 15);
+        let needle = &text[from..text.floor_char_boundary(at + 15)];
+        let (hits, _) = found(&store, session, needle).await;
+        assert!(hits[0].snippet.contains(needle), "{needle}: {hits:?}");
+    }
+    let (hits, places) = found(&store, session, "0299999").await;
+    assert_eq!((hits.len(), hits[0].seq, places.len()), (1, MessageSeq::new(1), 2));
+}
+
+/// Searches a session; returns the hits, and where in a message pieces ended.
+async fn found(store: &Store, session: SessionId, query: &str) -> (Vec<Hit>, Vec<usize>) {
+    let needle = Needle::parse(query).unwrap();
+    let (mut hits, mut places) = (Vec::new(), Vec::new());
+    let start = store.read(move |reads| {
+        Ok::<_, StoreError>(SearchPlace::in_session(session, existing(reads, session).key))
+    });
+    let mut next = Some(start.await.unwrap());
+    while let Some(place) = next {
+        let needle = needle.clone();
+        let piece = store.read_aside(move |reads| reads.search(place, &needle)).await;
+        let piece: SearchPiece = piece.map_err(|error: StoreError| error).unwrap();
+        assert!(piece.looked_bytes < 2 * PIECE_BYTES, "{}", piece.looked_bytes);
+        hits.extend(piece.hits);
+        let rest = piece.next.as_ref().and_then(|place| place.rest.as_ref());
+        places.extend(rest.map(|rest| usize::try_from(rest.from).unwrap()));
+        next = piece.next;
+    }
+    (hits, places)
 }

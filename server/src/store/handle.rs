@@ -2,9 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId};
 
@@ -13,8 +14,8 @@ use super::error::{StoreError, TransactError};
 use super::postgres::{DatabaseUrl, PostgresStore};
 use super::reads::Reads;
 use super::sql;
-use super::sqlite::Sync;
-use super::writer::SqliteStore;
+use super::sqlite::{self, Sqlite, Sync};
+use super::writer::{SqliteStore, read_in_transaction};
 use crate::domain::{Decision, Event};
 
 /// Is told what happened, in commit order of each session, by the thread that committed. Must not
@@ -62,11 +63,14 @@ impl StoreFiles {
 #[derive(Clone)]
 pub struct Store {
     backend: Backend,
+    /// The turn of long reads.
+    aside: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
 enum Backend {
-    Sqlite(SqliteStore),
+    /// With the connection of long reads, opened by the first.
+    Sqlite(SqliteStore, Arc<Aside>),
     Postgres(PostgresStore),
 }
 
@@ -85,7 +89,8 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let lock = lock(&files.lock)?;
         let store = SqliteStore::open(&files.database, lock, user_name, sync, sink)?;
-        Ok(Self { backend: Backend::Sqlite(store) })
+        let aside = Aside { database: files.database.clone(), reader: Mutex::default() };
+        Ok(Self::over(Backend::Sqlite(store, Arc::new(aside))))
     }
 
     /// Connects to a PostgreSQL database, which other servers may use, too. The data directory's
@@ -102,7 +107,11 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let lock = lock(&files.lock)?;
         let store = PostgresStore::open(url, lock, user_name, sink)?;
-        Ok(Self { backend: Backend::Postgres(store) })
+        Ok(Self::over(Backend::Postgres(store)))
+    }
+
+    fn over(backend: Backend) -> Self {
+        Self { backend, aside: Arc::new(Semaphore::new(1)) }
     }
 
     /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and
@@ -117,7 +126,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.backend {
-            Backend::Sqlite(store) => store.transact(operation).await,
+            Backend::Sqlite(store, _) => store.transact(operation).await,
             Backend::Postgres(store) => store.transact(operation).await,
         }
     }
@@ -136,7 +145,31 @@ impl Store {
         // A task of its own: a free connection goes to whoever waits longest, polled or not.
         let read = tokio::spawn(async move {
             match backend {
-                Backend::Sqlite(store) => store.read(query).await,
+                Backend::Sqlite(store, _) => store.read(query).await,
+                Backend::Postgres(store) => store.read(query).await,
+            }
+        });
+        read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    /// Runs a query that takes long, beside all others: one at a time, on a connection that no
+    /// [`Store::read`] waits for (PostgreSQL: one of several at most).
+    pub async fn read_aside<T, E>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (backend, turns) = (self.backend.clone(), Arc::clone(&self.aside));
+        let read = tokio::spawn(async move {
+            let _turn = turns.acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            match backend {
+                Backend::Sqlite(_, aside) => {
+                    let read = tokio::task::spawn_blocking(move || aside.read(query));
+                    read.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+                }
                 Backend::Postgres(store) => store.read(query).await,
             }
         });
@@ -151,7 +184,7 @@ impl Store {
     pub async fn join(&self, lease: Duration) -> Result<(), StoreError> {
         match &self.backend {
             // The lock of the directory says it all.
-            Backend::Sqlite(_) => Ok(()),
+            Backend::Sqlite(..) => Ok(()),
             Backend::Postgres(store) => store.join(lease).await,
         }
     }
@@ -160,9 +193,29 @@ impl Store {
     /// everything, a shared one without a lease of this server.
     pub async fn settle(&self) {
         match &self.backend {
-            Backend::Sqlite(store) => store.settle().await,
+            Backend::Sqlite(store, _) => store.settle().await,
             Backend::Postgres(store) => store.leave().await,
         }
+    }
+}
+
+/// The connection of long reads to an SQLite database.
+struct Aside {
+    database: PathBuf,
+    reader: Mutex<Option<Sqlite>>,
+}
+
+impl Aside {
+    fn read<T, E: From<StoreError>>(
+        &self,
+        query: impl FnOnce(&mut Reads<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = || self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = idle().take();
+        let mut reader = reader.map_or_else(|| sqlite::open_reader(&self.database), Ok)?;
+        let result = read_in_transaction(&mut reader, query);
+        *idle() = Some(reader);
+        result
     }
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use usher_shared::counter::{MessageSeq, Position};
-use usher_shared::id::{
-    AdmissionId, EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId,
-};
+use usher_shared::id::{EntryId, MessageId, SessionId, StoreId, TaskId, TurnId, UndoId, UserId};
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::time::UnixMillis;
@@ -14,11 +12,10 @@ use uuid::Uuid;
 use super::conn::{Conn, Lock, Param, query_all, query_one};
 use super::error::StoreError;
 use super::{row, sql};
-use crate::domain::admission::Receipt;
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
 use crate::domain::session::{
-    Caller, IncarnationKey, OpenTurn, Session, SessionKey, Stop, Task, TaskKey, TurnPrompt,
+    Caller, OpenTurn, Session, SessionKey, Stop, Task, TaskKey, TurnPrompt,
 };
 use crate::domain::turn_end::TurnRecords;
 
@@ -106,13 +103,15 @@ impl<'a> Reads<'a> {
         query_one(self.conn, sql::TASK_BY_REQUEST, &params, row::task)
     }
 
-    /// Returns a user's tasks, newest first.
+    /// Returns a user's newest tasks, the newest first.
     pub fn tasks(
         &mut self,
         owner: UserId,
         include_archived: bool,
+        max: u32,
     ) -> Result<Vec<Task>, StoreError> {
-        let params = [Param::Id(owner.uuid()), Param::Int(i64::from(include_archived))];
+        let archived = Param::Int(i64::from(include_archived));
+        let params = [Param::Id(owner.uuid()), archived, Param::Int(i64::from(max))];
         query_all(self.conn, sql::TASKS_OF_USER, &params, row::task)
     }
 
@@ -150,9 +149,21 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::SESSIONS_OF_TASK, &[Param::Id(id.uuid())], row::session)
     }
 
-    /// Returns a user's sessions of tasks that are not archived, most recently used first.
-    pub fn sessions_of_user(&mut self, id: UserId) -> Result<Vec<Session>, StoreError> {
-        query_all(self.conn, sql::SESSIONS_OF_USER, &[Param::Id(id.uuid())], row::session)
+    /// Returns the newest sessions of a task that nobody deletes, the newest first.
+    pub fn newest_of_task(&mut self, id: TaskId, max: u32) -> Result<Vec<Session>, StoreError> {
+        let params = [Param::Id(id.uuid()), Param::Int(i64::from(max))];
+        query_all(self.conn, sql::SESSIONS_OF_TASK_NEWEST, &params, row::session)
+    }
+
+    /// Returns the oldest session of a task that nobody deletes.
+    pub fn first_of_task(&mut self, id: TaskId) -> Result<Option<Session>, StoreError> {
+        query_one(self.conn, sql::SESSION_OF_TASK_FIRST, &[Param::Id(id.uuid())], row::session)
+    }
+
+    /// Returns the sessions that a user used last, of tasks that are not archived, the newest first.
+    pub fn sessions_of_user(&mut self, id: UserId, max: u32) -> Result<Vec<Session>, StoreError> {
+        let params = [Param::Id(id.uuid()), Param::Int(i64::from(max))];
+        query_all(self.conn, sql::SESSIONS_OF_USER, &params, row::session)
     }
 
     /// Returns the sessions with an open turn that no server runs any more.
@@ -182,16 +193,6 @@ impl<'a> Reads<'a> {
         query_all(self.conn, sql::SESSIONS_WAITING, &[], |row| {
             Ok(SessionId::from_uuid(row.uuid(0)?))
         })
-    }
-
-    /// Returns the proof of an admission.
-    pub fn receipt(
-        &mut self,
-        incarnation: IncarnationKey,
-        id: &AdmissionId,
-    ) -> Result<Option<Receipt>, StoreError> {
-        let params = [Param::Int(incarnation.0), Param::Text(id.as_str())];
-        query_one(self.conn, sql::RECEIPT_GET, &params, |row| row::receipt(row, id))
     }
 
     /// Returns the visible entries in order.

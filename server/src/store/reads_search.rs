@@ -3,15 +3,19 @@
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::{SessionId, UserId};
 
-use super::conn::{Param, query_all, query_one};
+use super::conn::{Param, Row, query_all, query_one};
 use super::error::StoreError;
 use super::reads::Reads;
 use super::sql;
 use crate::domain::search::{Finder, Needle};
 use crate::domain::session::SessionKey;
 
-/// Messages of one piece.
+/// Text of one piece, bytes, about: long messages are looked through part by part.
+pub(super) const PIECE_BYTES: u64 = 1_048_576;
+/// Messages of one piece; together with their texts, if those are short, they are not more.
 const MESSAGES_MAX: i64 = 64;
+/// Parts of a long message that are read at once, each of some 16 KiB.
+const PARTS_MAX: i64 = 16;
 /// Rows, of whomever, that one piece passes over at most.
 const ROWS_MAX: i64 = 10_000;
 
@@ -26,13 +30,43 @@ pub struct Hit {
     pub snippet: String,
 }
 
-/// Where to look next: before this.
+/// Where to look next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPlace {
+    scope: Scope,
+    /// Messages before this one: a key within a user, a number within a session.
+    before: i64,
+    /// The rest of this one first.
+    pub(super) rest: Option<Rest>,
+}
+
+/// Whose messages are looked through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchPlace {
-    /// In all of a user's sessions, before the message with this key.
-    User(UserId, i64),
-    /// In one session, before the message with this number.
-    Session(SessionId, SessionKey, i64),
+enum Scope {
+    User(UserId),
+    Session(SessionId, SessionKey),
+}
+
+/// A message, and how far it was looked through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    key: i64,
+    session_id: SessionId,
+    seq: i64,
+    bytes: u64,
+    /// Its own text, if it is short and was not looked at.
+    own: Option<String>,
+    /// What is before this byte was looked at.
+    pub(super) from: u64,
+    /// The end of that: a match may have begun there.
+    seen: String,
+}
+
+impl SearchPlace {
+    /// The newest message of a session.
+    pub fn in_session(id: SessionId, key: SessionKey) -> Self {
+        Self { scope: Scope::Session(id, key), before: i64::MAX, rest: None }
+    }
 }
 
 /// One piece.
@@ -46,20 +80,27 @@ pub struct SearchPiece {
     pub next: Option<SearchPlace>,
 }
 
-/// A message that is looked at.
-struct Candidate {
-    key: i64,
-    session_id: SessionId,
-    seq: i64,
-    text: String,
-    bytes: u64,
+/// The next messages, newest first, each with its place in the order.
+struct Batch {
+    messages: Vec<(i64, Rest)>,
+    /// Before which place more may be.
+    next: Option<i64>,
+}
+
+/// What looking through a message came to.
+enum Looked {
+    Found(Hit),
+    NotFound,
+    /// The piece is full.
+    NotYet(Rest),
 }
 
 impl Reads<'_> {
     /// Returns where to begin in all of a user's sessions.
     pub fn search_start(&mut self, user: UserId) -> Result<SearchPlace, StoreError> {
         let newest = query_one(self.conn, sql::MESSAGE_KEY_MAX, &[], |row| row.int(0))?;
-        Ok(SearchPlace::User(user, newest.unwrap_or(0).saturating_add(1)))
+        let before = newest.unwrap_or(0).saturating_add(1);
+        Ok(SearchPlace { scope: Scope::User(user), before, rest: None })
     }
 
     /// Looks through the next piece.
@@ -68,81 +109,118 @@ impl Reads<'_> {
         place: SearchPlace,
         needle: &Needle,
     ) -> Result<SearchPiece, StoreError> {
-        let (candidates, next) = match place {
-            SearchPlace::User(user, before) => self.of_user(user, before)?,
-            SearchPlace::Session(id, key, before) => self.of_session(id, key, before)?,
+        let SearchPlace { scope, mut before, rest } = place;
+        let mut piece = SearchPiece { hits: Vec::new(), looked_bytes: 0, next: None };
+        let Batch { messages, next } = match rest {
+            Some(rest) => Batch { messages: vec![(before, rest)], next: Some(before) },
+            None => self.messages_before(scope, before)?,
         };
-        let looked_bytes = candidates.iter().map(|message| message.bytes).sum();
-        let mut hits = Vec::new();
-        for message in candidates {
-            hits.extend(self.hit(message, needle)?);
+        for (order, message) in messages {
+            if piece.looked_bytes >= PIECE_BYTES {
+                piece.next = Some(SearchPlace { scope, before, rest: None });
+                return Ok(piece);
+            }
+            before = order;
+            match self.look_through(message, needle, &mut piece.looked_bytes)? {
+                Looked::Found(hit) => piece.hits.push(hit),
+                Looked::NotFound => {}
+                Looked::NotYet(rest) => {
+                    piece.next = Some(SearchPlace { scope, before, rest: Some(rest) });
+                    return Ok(piece);
+                }
+            }
         }
-        Ok(SearchPiece { hits, looked_bytes, next })
+        piece.next = next.map(|before| SearchPlace { scope, before, rest: None });
+        Ok(piece)
     }
 
-    fn of_user(
-        &mut self,
-        user: UserId,
-        before: i64,
-    ) -> Result<(Vec<Candidate>, Option<SearchPlace>), StoreError> {
-        let from = before.saturating_sub(ROWS_MAX).max(0);
-        let params = [
-            Param::Id(user.uuid()),
-            Param::Int(from),
-            Param::Int(before),
-            Param::Int(MESSAGES_MAX),
-        ];
-        let found = query_all(self.conn, sql::MESSAGES_TO_SEARCH, &params, |row| {
-            Ok(Candidate {
-                key: row.int(0)?,
-                session_id: SessionId::from_uuid(row.uuid(4)?),
-                seq: row.int(1)?,
-                text: row.text(2)?.to_owned(),
-                bytes: row.int(3)?.unsigned_abs(),
-            })
-        })?;
-        let next = match found.last() {
-            Some(oldest) if found.len() as i64 == MESSAGES_MAX => oldest.key,
-            Some(_) | None => from,
-        };
-        Ok((found, (next > 0).then_some(SearchPlace::User(user, next))))
-    }
-
-    fn of_session(
-        &mut self,
-        session_id: SessionId,
-        key: SessionKey,
-        before: i64,
-    ) -> Result<(Vec<Candidate>, Option<SearchPlace>), StoreError> {
-        let params = [Param::Int(key.0), Param::Int(before), Param::Int(MESSAGES_MAX)];
-        let found = query_all(self.conn, sql::MESSAGES_TO_SEARCH_IN, &params, |row| {
-            Ok(Candidate {
+    fn messages_before(&mut self, scope: Scope, before: i64) -> Result<Batch, StoreError> {
+        let rest = |row: &dyn Row, session_id| {
+            Ok(Rest {
                 key: row.int(0)?,
                 session_id,
                 seq: row.int(1)?,
-                text: row.text(2)?.to_owned(),
+                own: row.opt_text(2)?.map(str::to_owned),
                 bytes: row.int(3)?.unsigned_abs(),
+                from: 0,
+                seen: String::new(),
             })
-        })?;
-        let full = found.len() as i64 == MESSAGES_MAX;
-        let oldest = found.last().filter(|_| full).map(|oldest| oldest.seq);
-        Ok((found, oldest.map(|seq| SearchPlace::Session(session_id, key, seq))))
+        };
+        match scope {
+            Scope::User(user) => {
+                let from = before.saturating_sub(ROWS_MAX).max(0);
+                let user = Param::Id(user.uuid());
+                let params = [user, Param::Int(from), Param::Int(before), Param::Int(MESSAGES_MAX)];
+                let found = query_all(self.conn, sql::MESSAGES_TO_SEARCH, &params, |row| {
+                    let message = rest(row, SessionId::from_uuid(row.uuid(4)?))?;
+                    Ok((message.key, message))
+                })?;
+                let full = found.len() as i64 == MESSAGES_MAX;
+                let next = found.last().filter(|_| full).map_or(from, |(key, _)| *key);
+                Ok(Batch { messages: found, next: (next > 0).then_some(next) })
+            }
+            Scope::Session(id, key) => {
+                let params = [Param::Int(key.0), Param::Int(before), Param::Int(MESSAGES_MAX)];
+                let found = query_all(self.conn, sql::MESSAGES_TO_SEARCH_IN, &params, |row| {
+                    let message = rest(row, id)?;
+                    Ok((message.seq, message))
+                })?;
+                let full = found.len() as i64 == MESSAGES_MAX;
+                let next = found.last().filter(|_| full).map(|(seq, _)| *seq);
+                Ok(Batch { messages: found, next })
+            }
+        }
     }
 
-    /// Looks at one message; the parts of a long one are read one after the other.
-    fn hit(&mut self, message: Candidate, needle: &Needle) -> Result<Option<Hit>, StoreError> {
-        let mut finder = Finder::new(needle);
-        let mut snippet = finder.push(&message.text);
-        if snippet.is_none() && (message.text.len() as u64) < message.bytes {
-            let params = [Param::Int(message.key), Param::Int(i64::MAX)];
-            self.conn.query(sql::PARTS_FROM, &params, &mut |row| {
+    /// Looks at one message until the piece is full.
+    fn look_through(
+        &mut self,
+        mut message: Rest,
+        needle: &Needle,
+        looked_bytes: &mut u64,
+    ) -> Result<Looked, StoreError> {
+        let mut finder = Finder::behind(needle, std::mem::take(&mut message.seen));
+        let mut snippet = None;
+        if message.from == 0 {
+            let own = match message.own.take() {
+                Some(own) => own,
+                None => self.own_text(message.key)?,
+            };
+            snippet = finder.push(&own);
+            message.from = own.len() as u64;
+            *looked_bytes += message.from;
+        }
+        while snippet.is_none() && message.from < message.bytes {
+            if *looked_bytes >= PIECE_BYTES {
+                message.seen = finder.seen();
+                return Ok(Looked::NotYet(message));
+            }
+            let at = i64::try_from(message.from).unwrap_or(i64::MAX);
+            let params = [Param::Int(message.key), Param::Int(at), Param::Int(PARTS_MAX)];
+            let before = message.from;
+            self.conn.query(sql::PARTS_NEXT, &params, &mut |row| {
+                let text = row.text(1)?;
+                message.from = row.int(0)?.unsigned_abs() + text.len() as u64;
                 if snippet.is_none() {
-                    snippet = finder.push(row.text(1)?);
+                    snippet = finder.push(text);
                 }
                 Ok(())
             })?;
+            // Deleted meanwhile, or written anew.
+            if message.from <= before {
+                break;
+            }
+            *looked_bytes += message.from - before;
         }
         let (session_id, seq) = (message.session_id, MessageSeq::new(message.seq.unsigned_abs()));
-        Ok(snippet.map(|snippet| Hit { session_id, seq, snippet }))
+        Ok(snippet
+            .map_or(Looked::NotFound, |snippet| Looked::Found(Hit { session_id, seq, snippet })))
+    }
+
+    fn own_text(&mut self, key: i64) -> Result<String, StoreError> {
+        let found = query_one(self.conn, sql::MESSAGE_OWN_TEXT, &[Param::Int(key)], |row| {
+            Ok(row.text(0)?.to_owned())
+        })?;
+        Ok(found.unwrap_or_default())
     }
 }

@@ -187,8 +187,11 @@ pub(super) fn receipt(row: &dyn Row, id: &AdmissionId) -> Result<Receipt, StoreE
     })
 }
 
-/// The usual provenance of a receipt is its own ID alone: stored as NULL.
-fn receipt_provenance(text: Option<&str>, id: &AdmissionId) -> Result<Provenance, StoreError> {
+/// The usual provenance of a receipt that goes on from none is its own ID alone: stored as NULL.
+pub(super) fn receipt_provenance(
+    text: Option<&str>,
+    id: &AdmissionId,
+) -> Result<Provenance, StoreError> {
     match text {
         None => Ok(Provenance { admission_ids: vec![id.clone()], past: Vec::new() }),
         Some(_) => provenance(text),

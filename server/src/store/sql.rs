@@ -84,6 +84,7 @@ pub(super) const USER_REMOVE: &str =
     "UPDATE users SET name = ?2, removed_at = ?3 WHERE id = ?1 AND removed_at IS NULL";
 pub(super) const TOKEN_INSERT: &str = "INSERT INTO user_tokens (user_key, digest, created_at) \
     VALUES ((SELECT key FROM users WHERE id = ?1), ?2, ?3)";
+pub(super) const TOKEN_DELETE: &str = "DELETE FROM user_tokens WHERE digest = ?1";
 pub(super) const TOKENS_DELETE: &str =
     "DELETE FROM user_tokens WHERE user_key = (SELECT key FROM users WHERE id = ?1)";
 
@@ -100,7 +101,7 @@ pub(super) const TASKS_OF_USER: &str = concat!(
     task_columns!(),
     "WHERE u.id = ?1 AND (t.archived = 0 OR ?2 = 1) AND ",
     task_seen!(),
-    " ORDER BY t.key DESC"
+    " ORDER BY t.key DESC LIMIT ?3"
 );
 pub(super) const TASK_INSERT: &str = "INSERT INTO tasks \
     (id, owner_key, title, kind, workspace_dir, agent, client_request_id, created_at) \
@@ -116,6 +117,15 @@ pub(super) const SESSION_BY_REQUEST: &str = concat!(
 );
 pub(super) const SESSIONS_OF_TASK: &str =
     concat!("SELECT ", session_columns!(), from_sessions!(), "WHERE t.id = ?1 ORDER BY s.key");
+macro_rules! seen_of_task {
+    () => {
+        "WHERE t.id = ?1 AND s.deleted_at IS NULL ORDER BY s.key"
+    };
+}
+pub(super) const SESSIONS_OF_TASK_NEWEST: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), seen_of_task!(), " DESC LIMIT ?2");
+pub(super) const SESSION_OF_TASK_FIRST: &str =
+    concat!("SELECT ", session_columns!(), from_sessions!(), seen_of_task!(), " LIMIT 1");
 pub(super) const SESSIONS_OF_USER: &str = concat!(
     "SELECT ",
     session_columns!(),
@@ -123,7 +133,8 @@ pub(super) const SESSIONS_OF_USER: &str = concat!(
     "WHERE u.id = ?1 AND t.archived = 0 AND s.deleted_at IS NULL AND ",
     task_seen!(),
     " ORDER BY COALESCE((SELECT m.created_at FROM messages m \
-     WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC"
+     WHERE m.session_key = s.key ORDER BY m.seq DESC LIMIT 1), s.created_at) DESC, s.key DESC \
+     LIMIT ?2"
 );
 /// An open turn whose server is gone: not this one (?1), and without a lease at ?2.
 macro_rules! turn_left {
@@ -204,13 +215,26 @@ pub(super) const ENTRIES_PURGE: &str =
 
 pub(super) const RECEIPT_GET: &str = "SELECT fingerprint, entry_id, outcome, queue_revision, \
     position, content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-    sender_id, sender_name, entry_revision FROM queue_admission_receipts \
+    sender_id, sender_name, entry_revision, COALESCE(base_key, 0), COALESCE(base_bytes, 0) \
+    FROM queue_admission_receipts WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+pub(super) const RECEIPT_END: &str = "SELECT key, entry_id, entry_revision, \
+    COALESCE(base_bytes, 0) + octet_length(content) FROM queue_admission_receipts \
     WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+/// A receipt and those that it goes on from, the first one first.
+pub(super) const RECEIPT_CHAIN: &str = "WITH RECURSIVE chain \
+    (depth, key, base_key, base_bytes, client_queue_id, content, provenance) AS \
+    (SELECT 0, r.key, r.base_key, r.base_bytes, r.client_queue_id, r.content, r.provenance \
+     FROM queue_admission_receipts r WHERE r.key = ?1 \
+     UNION ALL SELECT c.depth + 1, b.key, b.base_key, b.base_bytes, b.client_queue_id, b.content, \
+     b.provenance FROM chain c JOIN queue_admission_receipts b \
+     ON b.key = c.base_key AND b.key < c.key) \
+    SELECT client_queue_id, COALESCE(base_bytes, 0), content, provenance \
+    FROM chain ORDER BY depth DESC";
 pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
     (incarnation_key, client_queue_id, fingerprint, entry_id, outcome, queue_revision, position, \
      content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-     sender_id, sender_name, entry_revision) VALUES \
-    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+     sender_id, sender_name, entry_revision, base_key, base_bytes) VALUES \
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
     (session_key, id, stage, stop_asked, replaced_by, message_id, started_at, node_id) \
@@ -247,19 +271,32 @@ pub(super) const MESSAGES_AFTER: &str = concat!(
     message_columns!(),
     "WHERE m.session_key = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3"
 );
+/// A message's own text, if it is short.
+macro_rules! short_text {
+    () => {
+        "CASE WHEN octet_length(m.content) <= 16384 THEN m.content END"
+    };
+}
 pub(super) const MESSAGE_KEY_MAX: &str = "SELECT COALESCE(MAX(key), 0) FROM messages";
 /// The rows of a range of keys, whoever's they are, bound what one of these passes over: messages
 /// come first, which CROSS JOIN says to SQLite.
 pub(super) const MESSAGES_TO_SEARCH: &str = concat!(
-    "SELECT m.key, m.seq, m.content, m.content_bytes, s.id FROM messages m \
+    "SELECT m.key, m.seq, ",
+    short_text!(),
+    ", m.content_bytes, s.id FROM messages m \
      CROSS JOIN sessions s CROSS JOIN tasks t CROSS JOIN users u \
      WHERE s.key = m.session_key AND t.key = s.task_key AND u.key = t.owner_key \
      AND u.id = ?1 AND m.key >= ?2 AND m.key < ?3 AND s.deleted_at IS NULL AND t.archived = 0 AND ",
     task_seen!(),
     " ORDER BY m.key DESC LIMIT ?4"
 );
-pub(super) const MESSAGES_TO_SEARCH_IN: &str = "SELECT m.key, m.seq, m.content, m.content_bytes \
-    FROM messages m WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3";
+pub(super) const MESSAGES_TO_SEARCH_IN: &str = concat!(
+    "SELECT m.key, m.seq, ",
+    short_text!(),
+    ", m.content_bytes FROM messages m \
+     WHERE m.session_key = ?1 AND m.seq < ?2 ORDER BY m.seq DESC LIMIT ?3"
+);
+pub(super) const MESSAGE_OWN_TEXT: &str = "SELECT content FROM messages WHERE key = ?1";
 pub(super) const SESSION_OF_MESSAGE: &str =
     "SELECT s.id FROM messages m JOIN sessions s ON s.key = m.session_key WHERE m.id = ?1";
 pub(super) const MESSAGE_SIZE: &str = "SELECT key, content_bytes FROM messages WHERE id = ?1";
@@ -281,6 +318,8 @@ pub(super) const TEXT_RANGE: &str = "SELECT x.start_byte, x.content FROM \
     ORDER BY x.start_byte";
 pub(super) const PARTS_FROM: &str = "SELECT start_byte, content FROM message_parts \
     WHERE message_key = ?1 AND start_byte < ?2 ORDER BY start_byte";
+pub(super) const PARTS_NEXT: &str = "SELECT start_byte, content FROM message_parts \
+    WHERE message_key = ?1 AND start_byte >= ?2 ORDER BY start_byte LIMIT ?3";
 pub(super) const MESSAGE_STATUS: &str = "UPDATE messages SET status = ?2 WHERE id = ?1";
 pub(super) const MESSAGE_TURN: &str = "UPDATE messages SET turn_id = ?2 WHERE id = ?1";
 pub(super) const MESSAGES_SETTLE: &str =
@@ -342,8 +381,9 @@ pub(super) const SETTINGS_SAVE: &str = "UPDATE users SET \
 pub(super) const SESSION_IDS_OF_USER: &str = "SELECT s.id FROM sessions s \
     JOIN tasks t ON t.key = s.task_key JOIN users u ON u.key = t.owner_key WHERE u.id = ?1";
 pub(super) const TASK_ARCHIVED: &str = "UPDATE tasks SET archived = ?2 WHERE key = ?1";
-pub(super) const TASK_HIDE: &str =
-    "UPDATE tasks SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+/// What is hidden gives the name of the request that made it free.
+pub(super) const TASK_HIDE: &str = "UPDATE tasks SET deleted_at = ?2, client_request_id = NULL \
+    WHERE key = ?1 AND deleted_at IS NULL";
 pub(super) const TASK_DELETE: &str = "DELETE FROM tasks WHERE key = ?1";
 pub(super) const TASK_HIDDEN_BY_ID: &str = concat!("SELECT ", task_columns!(), "WHERE t.id = ?1");
 pub(super) const TASKS_HIDDEN: &str =
@@ -356,8 +396,8 @@ pub(super) const SESSIONS_UNSEEN_RUNNING: &str = "SELECT s.id FROM turns o \
     WHERE o.ended_at IS NULL AND o.stop_asked = 0 AND u.removed_at IS NOT NULL";
 pub(super) const SESSION_SET: &str =
     "UPDATE sessions SET model = ?2, mode = ?3, title = ?4 WHERE key = ?1";
-pub(super) const SESSION_HIDE: &str =
-    "UPDATE sessions SET deleted_at = ?2 WHERE key = ?1 AND deleted_at IS NULL";
+pub(super) const SESSION_HIDE: &str = "UPDATE sessions \
+    SET deleted_at = ?2, client_request_id = NULL WHERE key = ?1 AND deleted_at IS NULL";
 pub(super) const SESSION_INCARNATION: &str = "UPDATE sessions SET incarnation_key = \
     (SELECT key FROM session_incarnations WHERE id = ?2) WHERE key = ?1";
 pub(super) const INCARNATION_OF: &str =

@@ -3,7 +3,8 @@
 //! Every connection is set up alike: WAL, `synchronous=FULL`, no automatic checkpoints. An opened
 //! file that is no database of ours is left exactly as it is.
 
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -28,6 +29,10 @@ const OLDEST_SAFE_VERSION: i32 = 3_051_003;
 const STATEMENTS_MAX: usize = 128;
 /// How long a statement waits for another process that holds a lock.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+const READ_ONLY: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+const READER_CACHE_KIB: i64 = 4 * 1024;
 
 /// How writes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +87,90 @@ pub(super) fn open_read_write(path: &Path, sync: Sync) -> Result<Sqlite, StoreEr
 
 /// Opens the database for reading only.
 pub(super) fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Sqlite::open(path, flags, 4 * 1024)
+    Sqlite::open(path, READ_ONLY, READER_CACHE_KIB)
+}
+
+/// Tells whether there is a database to look at.
+pub(super) fn is_there(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.len() == 0 => {
+            let why = "it is empty; a start of usherd fills it";
+            Err(StoreError::Database(why.to_owned()))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let why = "there is none yet; a start of usherd makes it";
+            Err(StoreError::Database(why.to_owned()))
+        }
+        Err(error) => Err(StoreError::Io(error.to_string())),
+    }
+}
+
+/// Opens a database of ours for reading and fixes the state that is read, for a program that is no
+/// server, also where nothing can be written beside it.
+pub(super) fn open_from_outside(path: &Path) -> Result<Sqlite, StoreError> {
+    is_there(path)?;
+    let opened = match open_ours(path, READ_ONLY) {
+        Err(rusqlite::Error::SqliteFailure(failure, _))
+            if matches!(
+                failure.code,
+                rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly
+            ) =>
+        {
+            open_ours(&frozen(path)?, READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+        }
+        opened => opened,
+    };
+    let sqlite = opened.map_err(not_ours)?;
+    sqlite.run("BEGIN")?;
+    Ok(sqlite)
+}
+
+/// Opens a database with our tables; "no rows": it has none of them.
+fn open_ours(path: &Path, flags: OpenFlags) -> rusqlite::Result<Sqlite> {
+    const OURS: &str = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'";
+    let sqlite = Sqlite::try_open(path, flags, READER_CACHE_KIB)?;
+    sqlite.conn.query_row(OURS, [], |_| Ok(()))?;
+    Ok(sqlite)
+}
+
+fn not_ours(error: rusqlite::Error) -> StoreError {
+    let is_another = match &error {
+        rusqlite::Error::QueryReturnedNoRows => true,
+        rusqlite::Error::SqliteFailure(failure, _) => {
+            failure.code == rusqlite::ErrorCode::NotADatabase
+        }
+        _ => false,
+    };
+    if is_another {
+        return StoreError::Database("this is no database of usher".to_owned());
+    }
+    store_error(error)
+}
+
+/// Returns another name for a database whose log SQLite cannot use, because nothing can be written
+/// beside it: by that name it is opened without. Without a log the file alone holds everything, and
+/// no server is using it.
+fn frozen(path: &Path) -> Result<PathBuf, StoreError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let why = "its log can only be read where its directory can be written; \
+                   copy usher.db and usher.db-wal to such a place together";
+        return Err(StoreError::Database(why.to_owned()));
+    }
+    let path = std::path::absolute(path).map_err(|error| StoreError::Io(error.to_string()))?;
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                uri.push(char::from(*byte));
+            }
+            other => uri.push_str(&format!("%{other:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    Ok(uri.into())
 }
 
 /// A connection to an SQLite database.
@@ -97,20 +184,23 @@ pub(super) struct Sqlite {
 
 impl Sqlite {
     fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> Result<Self, StoreError> {
-        let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
+        Self::try_open(path, flags, cache_kib).map_err(store_error)
+    }
+
+    fn try_open(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Self> {
+        let conn = Connection::open_with_flags(path, flags)?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        conn.busy_timeout(BUSY_WAIT).map_err(store_error)?;
+        conn.busy_timeout(BUSY_WAIT)?;
         // Without this a bound value may make SQLite plan a prepared statement anew, on every run:
         // two thirds of the processor time of an admission.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // A database that turns out to be damaged is left as it was found.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .map_err(store_error)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         for (name, value) in [("cache_size", -cache_kib), ("wal_autocheckpoint", 0)] {
-            conn.pragma_update(None, name, value).map_err(store_error)?;
+            conn.pragma_update(None, name, value)?;
         }
-        conn.pragma_update(None, "temp_store", "MEMORY").map_err(store_error)?;
-        conn.pragma_update(None, "foreign_keys", "ON").map_err(store_error)?;
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        conn.pragma_update(None, "foreign_keys", "ON")?;
         Ok(Self { conn, wal_pages: Arc::default(), node: Arc::default(), trail: Trail::default() })
     }
 

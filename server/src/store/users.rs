@@ -40,10 +40,7 @@ pub fn administer<T, E: From<StoreError>>(
     };
     match place {
         UserPlace::Files(files) => {
-            if !files.database.exists() {
-                let why = "there is none yet; a start of usherd makes it";
-                return Err(StoreError::Database(why.to_owned()).into());
-            }
+            sqlite::is_there(&files.database)?;
             let mut sqlite = sqlite::open_read_write(&files.database, Sync::Full)?;
             sqlite.run("BEGIN IMMEDIATE")?;
             // Left open by an error, the transaction ends with the connection.
@@ -52,6 +49,22 @@ pub fn administer<T, E: From<StoreError>>(
             Ok(reply)
         }
         UserPlace::Url(url) => postgres::transact_once(url, run),
+    }
+}
+
+/// Returns the users who are there, the owner first, and changes nothing. Waits for the disk or the
+/// network.
+///
+/// # Errors
+/// If the database cannot be read or is not of this version's schema.
+pub fn list_users(place: &UserPlace) -> Result<Vec<UserRecord>, StoreError> {
+    let read = |conn: &mut dyn Conn| {
+        check::of_this_version(conn)?;
+        Reads::new(conn).users()
+    };
+    match place {
+        UserPlace::Files(files) => read(&mut sqlite::open_from_outside(&files.database)?),
+        UserPlace::Url(url) => read(&mut postgres::open_reader(url)?),
     }
 }
 
@@ -112,6 +125,11 @@ pub(super) fn add_token(
 ) -> Result<(), StoreError> {
     let params = [Param::Id(user.uuid()), Param::Bytes(digest.as_bytes()), Param::Int(at.get())];
     one(conn, sql::TOKEN_INSERT, &params)
+}
+
+pub(super) fn revoke_token(conn: &mut dyn Conn, digest: &TokenDigest) -> Result<(), StoreError> {
+    conn.execute(sql::TOKEN_DELETE, &[Param::Bytes(digest.as_bytes())])?;
+    mark(conn)
 }
 
 pub(super) fn revoke_tokens(conn: &mut dyn Conn, user: UserId) -> Result<(), StoreError> {

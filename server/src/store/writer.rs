@@ -177,7 +177,7 @@ fn readers(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
     shared.readers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read_in_transaction<T, E: From<StoreError>>(
+pub(super) fn read_in_transaction<T, E: From<StoreError>>(
     reader: &mut Sqlite,
     query: impl FnOnce(&mut Reads<'_>) -> Result<T, E>,
 ) -> Result<T, E> {

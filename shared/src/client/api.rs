@@ -3,7 +3,7 @@
 use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
 use crate::error::WireError;
-use crate::id::{AdmissionId, ClientInstance, SessionId, TurnId};
+use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
 use crate::protocol::hello::ClientInfo;
 use crate::protocol::task::Task;
 use crate::protocol::turn::TurnEnded;
@@ -107,6 +107,10 @@ pub enum Event {
     },
     /// A task of the user changed.
     TaskChanged(Task),
+    /// A task of the user is gone, with its sessions.
+    TaskDeleted(TaskId),
+    /// A session of the user is gone.
+    SessionDeleted(SessionId),
     /// The server will close the connection.
     Draining {
         /// When a reconnect makes sense; the engine waits that long by itself.

@@ -14,7 +14,9 @@ use crate::error::{ErrorCode, WireError};
 use crate::limits::{REPLY_TIMEOUT_MS, REQUEST_ID_BYTES_MAX};
 use crate::protocol::frame::ServerFrame;
 use crate::protocol::hello::HelloReply;
-use crate::protocol::turn::{ServerDraining, TaskChanged, notification};
+use crate::protocol::turn::{
+    ServerDraining, SessionDeleted, TaskChanged, TaskDeleted, notification,
+};
 use crate::time::MonoMillis;
 
 /// The recovery engine of one client. See the [module](super).
@@ -173,6 +175,17 @@ impl Engine {
                 notification::TASK_CHANGED => {
                     if let Ok(TaskChanged { task }) = serde_json::from_str(payload.get()) {
                         self.out.event(Event::TaskChanged(task));
+                    }
+                }
+                notification::TASK_DELETED => {
+                    if let Ok(TaskDeleted { task_id }) = serde_json::from_str(payload.get()) {
+                        self.out.event(Event::TaskDeleted(task_id));
+                    }
+                }
+                notification::SESSION_DELETED => {
+                    let deleted = serde_json::from_str(payload.get());
+                    if let Ok(SessionDeleted { session_id, .. }) = deleted {
+                        self.out.event(Event::SessionDeleted(session_id));
                     }
                 }
                 notification::SERVER_DRAINING => {

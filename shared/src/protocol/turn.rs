@@ -9,7 +9,7 @@ use super::session::{Identity, Permission, Session};
 use super::task::Task;
 use super::transcript::{Message, Resolution};
 use crate::counter::{EventSeq, MessageSeq};
-use crate::id::{Epoch, MessageId, PermissionId, SessionId, TurnId};
+use crate::id::{Epoch, MessageId, PermissionId, SessionId, TaskId, TurnId};
 pub use crate::vocabulary::{PermissionClosed, TurnOutcome, TurnReason};
 
 /// `turn.cancel`: stops the running turn and parks what waits.
@@ -177,6 +177,23 @@ pub struct TaskChanged {
     pub task: Task,
 }
 
+/// `task.deleted`, to every connection of the owner: the task and its sessions are unknown from now
+/// on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskDeleted {
+    /// Which.
+    pub task_id: TaskId,
+}
+
+/// `session.deleted`, to every connection of the owner: the session is unknown from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionDeleted {
+    /// Its task.
+    pub task_id: TaskId,
+    /// Which.
+    pub session_id: SessionId,
+}
+
 /// `server.draining`: the server stops; it closes with 1001 soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerDraining {
@@ -206,6 +223,10 @@ pub mod notification {
     pub const TASK_CHANGED: &str = "task.changed";
     /// [`crate::protocol::edit::EditLostNotice`].
     pub const EDIT_LOST: &str = "message.queue.edit.lost";
+    /// [`super::TaskDeleted`].
+    pub const TASK_DELETED: &str = "task.deleted";
+    /// [`super::SessionDeleted`].
+    pub const SESSION_DELETED: &str = "session.deleted";
     /// [`super::ServerDraining`].
     pub const SERVER_DRAINING: &str = "server.draining";
 }

@@ -37,6 +37,8 @@ impl State {
             Event::DeliveryChanged(delivery) => self.delivery_changed(&delivery),
             Event::Called { id, outcome } => self.called(id, outcome),
             Event::TaskChanged(task) => self.sessions.task_changed(task),
+            Event::TaskDeleted(id) => self.sessions.task_deleted(id),
+            Event::SessionDeleted(id) => self.sessions.forget(|session| session.id == id),
             Event::Draining { .. } => {
                 self.toast = Some(Toast::passing(self.localizer.text("tui-draining"), self.now));
             }

@@ -115,6 +115,21 @@ impl Sessions {
         }
     }
 
+    /// Forgets a task with its sessions.
+    pub(crate) fn task_deleted(&mut self, id: TaskId) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.retain(|task| task.id != id);
+        }
+        self.forget(|session| session.task_id == id);
+    }
+
+    /// Forgets the sessions that are gone.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&Session) -> bool) {
+        self.list.retain(|session| !is_gone(session));
+        let selected = self.selected.filter(|id| self.index_of(*id).is_some());
+        self.selected = selected.or(self.list.first().map(|session| session.id));
+    }
+
     /// Takes what is known of one session now.
     pub(crate) fn session_changed(&mut self, session: &Session) {
         match self.list.iter_mut().find(|known| known.id == session.id) {

@@ -14,10 +14,11 @@ use std::sync::atomic::AtomicBool;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::Notify;
+use tracing::error;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
-use usher_shared::limits::ACTION_BYTES_MAX;
+use usher_shared::limits::{ACTION_BYTES_MAX, FRAME_BYTES_MAX};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::edit::{
     EditBeginParams, EditEndParams, EditRenewParams, QueueUpdateParams,
@@ -160,6 +161,17 @@ pub(super) fn error_frame(id: Option<&str>, action: Option<&str>, error: &WireEr
     write_frame(FrameKind::Error, id, action, error).expect("an error is plain JSON")
 }
 
+/// Returns what is sent instead of an answer that no client takes: every answer has a bound of its
+/// own, so this one is a fault.
+fn too_large(id: &str, action: &str, frame: &str) -> Option<String> {
+    if frame.len() <= FRAME_BYTES_MAX {
+        return None;
+    }
+    error!(action, bytes = frame.len(), "an answer is larger than a frame");
+    let error = WireError::new(ErrorCode::Internal, "the answer is larger than a frame");
+    Some(error_frame(Some(id), Some(action), &error))
+}
+
 pub(super) type Routed = Result<Work, WireError>;
 
 pub(super) struct Router {
@@ -240,7 +252,8 @@ fn done<R: Serialize>(
     match ended {
         Ok((reply, watch)) => {
             let frame = write_frame(FrameKind::Response, Some(id), Some(action), reply);
-            Ok(Done { frame: frame.expect("a reply is plain JSON"), watch })
+            let frame = frame.expect("a reply is plain JSON");
+            Ok(Done { frame: too_large(id, action, &frame).unwrap_or(frame), watch })
         }
         Err(refused) => refusal(id, action, refused),
     }
@@ -249,4 +262,18 @@ fn done<R: Serialize>(
 fn refusal(id: &str, action: &str, refused: Refused) -> Result<Done, CommitUnknown> {
     let error = refused?;
     Ok(Done { frame: error_frame(Some(id), Some(action), &error), watch: Watch::Same })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_no_client_takes_is_a_fault_and_answered_as_one() {
+        assert_eq!(too_large("7", "ping", &"x".repeat(FRAME_BYTES_MAX)), None);
+        let instead = too_large("7", "ping", &"x".repeat(FRAME_BYTES_MAX + 1)).unwrap();
+        assert!(instead.starts_with(
+            r#"{"id":"7","type":"error","action":"ping","payload":{"code":"internal","#
+        ));
+    }
 }

@@ -1,6 +1,6 @@
 //! Requests about whole sessions.
 
-use usher_shared::limits::{NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT};
+use usher_shared::limits::{LISTED_BYTES_MAX, NAME_BYTES_MAX, PAGE_MESSAGES_DEFAULT};
 use usher_shared::protocol::Request;
 use usher_shared::protocol::session::{
     self as wire_session, SessionCreateParams, SessionDeleteParams, SessionDeleteReply,
@@ -144,11 +144,13 @@ impl Router {
     }
 }
 
+/// Sessions as far as they fit into an answer.
 pub(super) fn sessions_shown(
     service: &Service,
     sessions: &[Session],
 ) -> Vec<wire_session::Session> {
-    sessions.iter().map(|s| wire::session(s, service.questions().get(s.id))).collect()
+    let shown = sessions.iter().map(|s| wire::session(s, service.questions().get(s.id)));
+    wire::fitting(shown, LISTED_BYTES_MAX)
 }
 
 /// Watches first and reads second: what happens in between is told again, which clients bear.
@@ -160,6 +162,9 @@ async fn subscribe(
     let epoch = context.hub.epoch();
     let found = context.service.session(context.caller.clone(), id).await;
     found.map_err(|error| Ok(wire::find_error(error)))?;
+    if !context.hub.may_watch(id, &context.wake) {
+        return Err(Ok(wire::too_many("this connection watches too many sessions")));
+    }
     let (newest, live, watched) = context.hub.watch(id, &context.wake);
     let resumes_after = params.after_event_seq.filter(|place| {
         params.epoch == Some(epoch)

@@ -1,5 +1,6 @@
 //! Requests about tasks.
 
+use usher_shared::limits::LISTED_BYTES_MAX;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::task::{
     TaskArchiveParams, TaskCreateParams, TaskCreateReply, TaskDeleteParams, TaskGetParams,
@@ -15,6 +16,7 @@ impl Router {
     pub(super) fn task_create(self, params: TaskCreateParams) -> Routed {
         let request = wire::task_request(params)?;
         self.work([Lane::Free], TaskCreateParams::ACTION, move |context| async move {
+            wire::existing_directory(request.workspace_dir.as_deref()).await.map_err(Ok)?;
             let made = context.service.create_task(context.caller, request).await;
             let made = made.map_err(|error| wire::transact_error(error, wire::make_error))?;
             let session = wire::session(&made.session, None);
@@ -27,7 +29,8 @@ impl Router {
             let archived = params.include_archived.unwrap_or(false);
             let tasks = context.service.tasks(context.caller, archived).await;
             let tasks = tasks.map_err(|error| Ok(wire::find_error(error.into())))?;
-            Ok(TaskListReply { tasks: tasks.into_iter().map(wire::task).collect() })
+            let tasks = wire::fitting(tasks.into_iter().map(wire::task), LISTED_BYTES_MAX);
+            Ok(TaskListReply { tasks })
         })
     }
 
@@ -35,7 +38,8 @@ impl Router {
         self.work([Lane::Free], TaskGetParams::ACTION, move |context| async move {
             let found = context.service.task(context.caller, params.task_id).await;
             let (task, sessions) = found.map_err(|error| Ok(wire::find_error(error)))?;
-            let sessions = sessions_shown(&context.service, &sessions);
+            let mut sessions = sessions_shown(&context.service, &sessions);
+            sessions.reverse();
             Ok(TaskGetReply { task: wire::task(task), sessions })
         })
     }

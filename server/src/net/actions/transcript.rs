@@ -73,17 +73,21 @@ impl Router {
             let error = WireError::validation("limit", "out of bounds");
             return Err(error.with("limit", SEARCH_HITS_MAX));
         }
-        let lane = session_id.map_or(Lane::Free, Lane::Session);
-        self.work([lane], TranscriptSearchParams::ACTION, move |context| async move {
+        let lanes: Vec<_> =
+            session_id.map(Lane::Session).into_iter().chain([Lane::Search]).collect();
+        // Nothing but the answer waits for what is found.
+        self.resting(lanes, TranscriptSearchParams::ACTION, move |context| async move {
             let (service, caller) = (context.service, context.caller);
-            let found = service.search(caller, session_id, needle, limit as usize).await;
-            let hits = found.map_err(|error| Ok(wire::find_error(error)))?;
-            let shown = hits.into_iter().map(|hit| SearchHit {
-                session_id: hit.session_id,
-                seq: hit.seq,
-                snippet: hit.snippet,
-            });
-            Ok(TranscriptSearchReply { hits: shown.collect() })
+            Ok(async move {
+                let found = service.search(caller, session_id, needle, limit as usize).await;
+                let hits = found.map_err(|error| Ok(wire::find_error(error)))?;
+                let shown = hits.into_iter().map(|hit| SearchHit {
+                    session_id: hit.session_id,
+                    seq: hit.seq,
+                    snippet: hit.snippet,
+                });
+                Ok(TranscriptSearchReply { hits: shown.collect() })
+            })
         })
     }
 }

@@ -20,6 +20,13 @@ use crate::store::{StoreError, TransactError};
 
 /// How long a client waits before it tries a failed store again.
 const STORE_RETRY_MS: u64 = 1_000;
+/// How long a client waits before it asks again for what it has too many of: some have to end.
+const TOO_MANY_RETRY_MS: u64 = 5_000;
+
+/// Refuses what a connection or user has enough of.
+pub(in crate::net) fn too_many(what: &str) -> WireError {
+    WireError::new(ErrorCode::RateLimited, what).with("retry_after_ms", TOO_MANY_RETRY_MS)
+}
 
 fn store_failed(error: &StoreError) -> WireError {
     WireError::new(ErrorCode::QueueAdmissionUnavailable, error.to_string())

@@ -4,6 +4,7 @@ mod edit;
 mod error;
 mod queue;
 mod session;
+mod size;
 mod strict;
 mod transcript;
 
@@ -19,10 +20,11 @@ use strict::Strict;
 
 pub(super) use error::{
     add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
-    text_error, transact_error, turn_error,
+    text_error, too_many, transact_error, turn_error,
 };
 pub(super) use queue::{admitted, send_now, status, submission};
-pub(super) use session::{permission, session, task, task_request, user};
+pub(super) use session::{existing_directory, permission, session, task, task_request, user};
+pub(super) use size::fitting;
 pub(super) use transcript::{PageEnd, message, page};
 
 use crate::domain::lease::LinkId;
@@ -153,19 +155,6 @@ pub(super) fn bounded(field: &str, text: Option<&str>, max: usize) -> Result<(),
     }
 }
 
-/// Returns the size of a text as JSON, without its quotes.
-fn json_bytes(text: &str) -> usize {
-    let escaped = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
-        0..=0x1f => 6,
-        _ => 1,
-    };
-    text.bytes().map(escaped).sum()
-}
-
-/// What an entry or a message has on the wire beside its text, about.
-const OVERHEAD_BYTES: usize = 1_024;
-
 #[cfg(test)]
 mod tests {
     use usher_shared::error::ErrorCode;
@@ -179,14 +168,6 @@ mod tests {
         let error = parse::<R>(payload).map(drop).unwrap_err();
         assert_eq!(error.code, ErrorCode::Validation);
         error.details["field"].as_str().unwrap().to_owned()
-    }
-
-    #[test]
-    fn texts_are_measured_as_they_are_sent() {
-        for text in ["", "plain é", "\"\\\n\r\t\u{8}\u{c}", "\u{1}\u{1f}\u{7f}\u{85}\u{2028}"] {
-            let sent = serde_json::to_string(text).unwrap();
-            assert_eq!(json_bytes(text), sent.len() - 2, "{text:?}");
-        }
     }
 
     #[test]

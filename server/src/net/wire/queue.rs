@@ -12,7 +12,8 @@ use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::SenderKind;
 
 use super::edit::shown;
-use super::{OVERHEAD_BYTES, Viewer, bounded, json_bytes};
+use super::size::json_bytes;
+use super::{Viewer, bounded};
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
@@ -150,6 +151,11 @@ pub(in crate::net) fn admitted(target: &Target, admitted: Admitted) -> QueueAddR
     QueueAddReply { entry: queued(target, admitted.entry, admitted.content_truncated), admission }
 }
 
+/// What a frame has around a status: its envelope and the place of an event.
+const ENVELOPE_BYTES: usize = 1_024;
+
+/// A status frame has at most [`STATUS_BYTES_MAX`]: what does not fit whole is a stub, and so is
+/// everything behind it.
 pub(in crate::net) fn status(
     view: QueueView,
     event_seq: EventSeq,
@@ -165,25 +171,13 @@ pub(in crate::net) fn status(
         session_id: session.id,
         incarnation_id: Some(session.incarnation_id),
     };
-    let mut bytes = 0;
-    let entries = entries
-        .into_iter()
-        .map(|entry| {
-            bytes += json_bytes(&entry.content) + OVERHEAD_BYTES;
-            if bytes > STATUS_BYTES_MAX {
-                StatusEntry::Stub { id: entry.id, position: entry.position, truncated: true }
-            } else {
-                StatusEntry::Whole(Box::new(shown(&target, entry, &leases, viewer)))
-            }
-        })
-        .collect();
-    QueueStatus {
+    let mut status = QueueStatus {
         task_id: session.task_id,
         session_id: session.id,
         session_incarnation_id: session.incarnation_id,
         queue_revision: session.queue.revision,
         event_seq,
-        entries,
+        entries: entries.iter().map(stub).collect(),
         count: session.queue.stored,
         max: u64::from(policy.max_per_session),
         auto_run: session.queue.auto_run == AutoRun::On,
@@ -194,5 +188,80 @@ pub(in crate::net) fn status(
         blocked,
         merge_enabled: policy.merge.is_on(),
         auto_merge_enabled: policy.auto_merge.is_on(),
+    };
+    let mut room = STATUS_BYTES_MAX.saturating_sub(ENVELOPE_BYTES + json_bytes(&status));
+    for (place, entry) in status.entries.iter_mut().zip(entries) {
+        let whole = StatusEntry::Whole(Box::new(shown(&target, entry, &leases, viewer)));
+        match room.checked_sub(json_bytes(&whole).saturating_sub(json_bytes(place))) {
+            Some(left) => (room, *place) = (left, whole),
+            None => break,
+        }
+    }
+    status
+}
+
+fn stub(entry: &Entry) -> StatusEntry {
+    StatusEntry::Stub { id: entry.id, position: entry.position, truncated: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use usher_shared::id::{AdmissionId, UserId};
+    use usher_shared::limits::{ADMISSION_IDS_MAX, ENTRIES_MAX};
+    use usher_shared::protocol::frame::{FrameKind, write_frame};
+    use usher_shared::time::UnixMillis;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::entry::Provenance;
+    use crate::domain::fixtures;
+    use crate::domain::lease::{LeaseInstant, Leases, LinkId};
+    use crate::domain::settings::{QueuePolicy, Switch};
+
+    /// The size of the largest frame with a status of these entries, and how many are whole in it.
+    fn shown(entries: Vec<Entry>) -> (usize, usize) {
+        let policy = QueuePolicy { max_per_session: 0, merge: Switch::On, auto_merge: Switch::On };
+        let leases = Leases { now: LeaseInstant(0), stored: Vec::new() };
+        let view = QueueView { session: fixtures::session(None), entries, policy, leases };
+        let caller = Caller { id: UserId::from_uuid(Uuid::nil()), name: String::new() };
+        let link = LinkId(Uuid::nil());
+        let viewer = Viewer { caller: &caller, link, now: UnixMillis::new(0) };
+        let status = status(view, EventSeq::new(u64::MAX >> 11), &viewer);
+        let whole = |entry: &&StatusEntry| matches!(entry, StatusEntry::Whole(_));
+        let whole = status.entries.iter().take_while(whole).count();
+        let stubs = &status.entries[whole..];
+        assert!(stubs.iter().all(|entry| matches!(entry, StatusEntry::Stub { .. })));
+        let id = "\u{85}".repeat(32);
+        let frame = write_frame(FrameKind::Response, Some(&id), Some("message.queue.get"), status);
+        (frame.unwrap().len(), whole)
+    }
+
+    #[test]
+    fn a_status_is_as_large_as_it_may_be_whatever_its_entries_are_made_of() {
+        let longest = |n: usize| AdmissionId::parse(&format!("{n:\"<128}")).unwrap();
+        let ids: Vec<_> = (0..ADMISSION_IDS_MAX).map(longest).collect();
+        let many = Entry {
+            content: "x".into(),
+            provenance: Provenance { admission_ids: ids.clone(), past: ids },
+            ..fixtures::entry()
+        };
+        let model = Some("\u{1}".repeat(NAME_BYTES_MAX));
+        let named = Entry { model, ..fixtures::entry() };
+        let long = Entry { content: "\u{1}".repeat(262_144).into(), ..fixtures::entry() };
+        for (entry, count) in [(many, 70), (named, ENTRIES_MAX), (long, 20)] {
+            let one = json_bytes(&queued(
+                &Target {
+                    task_id: fixtures::session(None).task_id,
+                    session_id: fixtures::session(None).id,
+                    incarnation_id: None,
+                },
+                entry.clone(),
+                false,
+            ));
+            let (bytes, whole) = shown(vec![entry.clone(); count]);
+            assert!(bytes <= STATUS_BYTES_MAX, "{bytes}");
+            assert!(bytes + one + ENVELOPE_BYTES > STATUS_BYTES_MAX, "{bytes}, {whole} whole");
+            assert!((1..count).contains(&whole), "{whole}");
+        }
     }
 }

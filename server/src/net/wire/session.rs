@@ -12,18 +12,30 @@ use crate::dispatch::Question;
 use crate::domain::session::{Caller, Session, Task};
 use crate::service::TaskRequest;
 
-/// Checks what a task is asked for.
+fn no_directory() -> WireError {
+    let why = "not an absolute path of a directory on the server";
+    WireError::validation("workspace_dir", why)
+}
+
+/// Asks the file system for the directory of a task.
+pub(in crate::net) async fn existing_directory(path: Option<&str>) -> Result<(), WireError> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    match tokio::fs::metadata(path).await {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) | Err(_) => Err(no_directory()),
+    }
+}
+
+/// Checks what a task is asked for, except whether its directory exists.
 pub(in crate::net) fn task_request(params: TaskCreateParams) -> Result<TaskRequest, WireError> {
     bounded("title", Some(&params.title), NAME_BYTES_MAX)?;
     bounded("agent", params.agent.as_deref(), NAME_BYTES_MAX)?;
     bounded("client_request_id", params.client_request_id.as_deref(), NAME_BYTES_MAX)?;
     bounded("workspace_dir", params.workspace_dir.as_deref(), PATH_BYTES_MAX)?;
-    if let Some(dir) = &params.workspace_dir {
-        let path = std::path::Path::new(dir);
-        if !path.is_absolute() || !path.is_dir() {
-            let why = "not an absolute path of a directory on the server";
-            return Err(WireError::validation("workspace_dir", why));
-        }
+    if params.workspace_dir.as_ref().is_some_and(|dir| !std::path::Path::new(dir).is_absolute()) {
+        return Err(no_directory());
     }
     Ok(TaskRequest {
         title: params.title,

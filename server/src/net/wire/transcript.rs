@@ -6,7 +6,7 @@ use usher_shared::protocol::transcript::{
     self as wire_transcript, MessageMetadata, TranscriptPageReply,
 };
 
-use super::{OVERHEAD_BYTES, json_bytes};
+use super::size::fitting;
 use crate::domain::message::Message;
 use crate::net::live::LiveText;
 use crate::store::Page;
@@ -20,22 +20,18 @@ pub(in crate::net) fn page(
     from: PageEnd,
     live: Option<&LiveText>,
 ) -> TranscriptPageReply {
-    let mut bytes = 0;
-    let mut fits = |message: &&Message| {
-        bytes += json_bytes(&message.content) + OVERHEAD_BYTES;
-        bytes <= PAGE_BYTES_MAX
-    };
-    let fitting = match from {
-        PageEnd::Oldest => page.messages.iter().take_while(&mut fits).count(),
-        PageEnd::Newest => page.messages.iter().rev().take_while(&mut fits).count(),
-    };
+    let shown = page.messages.iter().map(|message| message_live(message, live));
     let messages = match from {
-        PageEnd::Oldest => &page.messages[..fitting],
-        PageEnd::Newest => &page.messages[page.messages.len() - fitting..],
+        PageEnd::Oldest => fitting(shown, PAGE_BYTES_MAX),
+        PageEnd::Newest => {
+            let mut messages = fitting(shown.rev(), PAGE_BYTES_MAX);
+            messages.reverse();
+            messages
+        }
     };
     TranscriptPageReply {
-        messages: messages.iter().map(|message| message_live(message, live)).collect(),
-        has_more: page.has_more || fitting < page.messages.len(),
+        has_more: page.has_more || messages.len() < page.messages.len(),
+        messages,
     }
 }
 

@@ -215,10 +215,23 @@ pub(super) const ROWS: &[Invariant] = invariants! {
         Broken("SELECT MAX(key) FROM queue_admission_receipts \
                 GROUP BY incarnation_key, client_queue_id HAVING COUNT(*) > 1");
     receipt_snapshot of "queue_admission_receipts":
-        "a snapshot has at most 64 KiB, and is marked as cut only if it is as long as that",
-        Broken("SELECT key FROM queue_admission_receipts WHERE octet_length(content) > 65536 \
-                OR content_truncated NOT IN (0, 1) OR plan_mode NOT IN (0, 1) \
-                OR (content_truncated = 1 AND octet_length(content) <= 65532)");
+        "a snapshot has at most 64 KiB of content",
+        Broken("SELECT key FROM queue_admission_receipts \
+                WHERE COALESCE(base_bytes, 0) + octet_length(content) > 65536 \
+                OR content_truncated NOT IN (0, 1) OR plan_mode NOT IN (0, 1)");
+    receipt_cut of "queue_admission_receipts":
+        "a snapshot is marked as cut only if content and admission IDs fill it",
+        Walk(provenance::receipts_cut_for_nothing);
+    receipt_base of "queue_admission_receipts":
+        "a receipt that goes on from another is the next one of the same entry, and says only what \
+         it adds",
+        Broken("SELECT r.key FROM queue_admission_receipts r LEFT JOIN queue_admission_receipts b \
+                ON b.key = r.base_key WHERE (r.base_key IS NULL) <> (r.base_bytes IS NULL) \
+                OR (r.base_key IS NOT NULL AND (b.key IS NULL OR b.key >= r.key \
+                OR b.incarnation_key <> r.incarnation_key OR b.entry_id <> r.entry_id \
+                OR b.entry_revision + 1 <> r.entry_revision OR r.outcome <> 'folded' \
+                OR r.provenance IS NOT NULL OR r.base_bytes < 0 \
+                OR r.base_bytes > COALESCE(b.base_bytes, 0) + octet_length(b.content)))");
     receipt_revisions of "queue_admission_receipts":
         "revisions and positions begin at 1, and no queue goes back behind a receipt",
         Broken("SELECT r.key FROM queue_admission_receipts r \

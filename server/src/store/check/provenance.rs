@@ -4,9 +4,12 @@
 use std::collections::HashSet;
 
 use usher_shared::id::AdmissionId;
+use usher_shared::limits::SNAPSHOT_BYTES_MAX;
 
 use super::super::conn::{Conn, Param, Row, query_all, query_one};
 use super::super::error::StoreError;
+use super::super::reads::Reads;
+use super::super::reads_receipts::Snapshot;
 use super::super::row;
 
 const SESSIONS: &str = "SELECT key, incarnation_key FROM sessions ORDER BY key";
@@ -16,6 +19,30 @@ const MESSAGES: &str = "SELECT key, details FROM messages \
     WHERE session_key = ?1 AND incarnation_key = ?2 AND role = 'user' AND details IS NOT NULL";
 const RECEIPT: &str = "SELECT 1 FROM queue_admission_receipts \
     WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+
+const CUT: &str = "SELECT key FROM queue_admission_receipts WHERE content_truncated = 1";
+
+/// A cut that falls inside a character leaves fewer bytes out than this.
+const CHARACTER_BYTES_MAX: usize = 4;
+
+/// Receipts that say they were cut, and had room for more.
+pub(super) fn receipts_cut_for_nothing(conn: &mut dyn Conn) -> Result<Vec<i64>, StoreError> {
+    let mut broken = Vec::new();
+    for key in query_all(conn, CUT, &[], |row| row.int(0))? {
+        match Reads::new(conn).snapshot(key) {
+            Ok(Snapshot { content, provenance })
+                if content.len() + provenance.bytes() + CHARACTER_BYTES_MAX
+                    <= SNAPSHOT_BYTES_MAX =>
+            {
+                broken.push(key);
+            }
+            // What cannot be read is found by another invariant.
+            Ok(_) | Err(StoreError::Damaged(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(broken)
+}
 
 /// Entries that name an admission which was never accepted.
 pub(super) fn entries_without_receipt(conn: &mut dyn Conn) -> Result<Vec<i64>, StoreError> {

@@ -41,19 +41,21 @@ INSERT INTO queue_entries (key, id, session_key, position, content, plan_mode, p
  (7, 'e7--------------', 1, 8, 'x', 0, NULL, 0, 'user', 'u', 'anna', 1, NULL, NULL, NULL);
 INSERT INTO queue_admission_receipts (key, incarnation_key, client_queue_id, fingerprint, entry_id,
   outcome, queue_revision, position, content, content_truncated, plan_mode, provenance,
-  accepted_at, sender_kind, sender_id, sender_name, entry_revision) VALUES
+  accepted_at, sender_kind, sender_id, sender_name, entry_revision, base_key, base_bytes) VALUES
  (1, 1, 'k1', zeroblob(32), 'e0--------------', 'admitted', 1, 1, 'x', 0, 0, NULL, 0, 'user',
-  'u', 'anna', 1),
+  'u', 'anna', 1, NULL, NULL),
  (2, 4, 'k1', zeroblob(32), 'e1--------------', 'admitted', 2, 5, 'x', 0, 0, NULL, 0, 'user',
-  'u', 'anna', 1),
+  'u', 'anna', 1, NULL, NULL),
  (3, 4, 'k2', zeroblob(32), 'e1--------------', 'folded', 3, 5, 'x', 0, 0,
-  '{\"ids\":[\"k1\",\"k2\"]}', 0, 'user', 'u', 'anna', 2),
+  '{\"ids\":[\"k1\",\"k2\"]}', 0, 'user', 'u', 'anna', 2, NULL, NULL),
  (4, 4, 'k3', zeroblob(32), 'e3--------------', 'admitted', 4, 6,
-  CAST(zeroblob(65535) AS TEXT), 1, 1, NULL, 0, 'user', 'u', 'anna', 1),
+  CAST(zeroblob(65535) AS TEXT), 1, 1, NULL, 0, 'user', 'u', 'anna', 1, NULL, NULL),
  (5, 3, 'k1', zeroblob(32), 'e5--------------', 'admitted', 4, 1, 'x', 0, 0, NULL, 0, 'user',
-  'u', 'anna', 1),
+  'u', 'anna', 1, NULL, NULL),
  (6, 4, 'k4', zeroblob(32), 'e9--------------', 'admitted', 4, 6, 'x', 0, 0, NULL, 0, 'user',
-  'u', 'anna', 1);
+  'u', 'anna', 1, NULL, NULL),
+ (7, 4, 'k5', zeroblob(32), 'e1--------------', 'folded', 3, 5, 'yz', 0, 0, NULL, 0, 'user',
+  'u', 'anna', 2, 2, 1);
 INSERT INTO turns (key, id, session_key, stage, stop_asked, message_id, started_at, ended_at,
   outcome, reason, replaced_by) VALUES
  (1, 'o1--------------', 1, 'running', 0, 'm1--------------', 0, 1, 'failed', 'error', NULL),
@@ -228,11 +230,24 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
         "UPDATE queue_admission_receipts \
       SET content = CAST(zeroblob(65537) AS TEXT) WHERE key = 1",
     ),
+    ("receipt_snapshot", &[1], "UPDATE queue_admission_receipts SET plan_mode = 2 WHERE key = 1"),
     (
-        "receipt_snapshot",
-        &[1],
+        "receipt_cut",
+        &[1, 7],
         "UPDATE queue_admission_receipts SET content_truncated = 1 \
-      WHERE key = 1",
+      WHERE key IN (1, 7)",
+    ),
+    // From another life, from too little, from itself, from none; all of it again.
+    ("receipt_base", &[7], "UPDATE queue_admission_receipts SET base_key = 1 WHERE key = 7"),
+    ("receipt_base", &[7], "UPDATE queue_admission_receipts SET base_bytes = 2 WHERE key = 7"),
+    ("receipt_base", &[7], "UPDATE queue_admission_receipts SET base_key = 7 WHERE key = 7"),
+    ("receipt_base", &[7], "UPDATE queue_admission_receipts SET base_key = 9 WHERE key = 7"),
+    ("receipt_base", &[7], "UPDATE queue_admission_receipts SET base_key = NULL WHERE key = 7"),
+    (
+        "receipt_base",
+        &[7],
+        "UPDATE queue_admission_receipts SET provenance = '{\"ids\":[\"k1\",\"k5\"]}' \
+      WHERE key = 7",
     ),
     (
         "receipt_revisions",
@@ -391,11 +406,11 @@ fn what_is_no_database_of_this_version_is_not_judged() {
     assert!(matches!(check(&files), Err(StoreError::Database(_))));
     assert!(!files.database.exists(), "looking makes nothing");
     std::fs::write(&files.database, b"").unwrap();
-    assert_eq!(check(&files).unwrap().violations, Vec::new(), "a first start that was cut short");
+    assert!(matches!(check(&files), Err(StoreError::Database(_))), "a first start, cut short");
     let other = rusqlite::Connection::open(&files.database).unwrap();
     other.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
     drop(other);
-    assert!(matches!(check(&files), Err(StoreError::Damaged(_))));
+    assert!(matches!(check(&files), Err(StoreError::Database(_))));
     std::fs::write(&files.database, [7; 4_096]).unwrap();
     assert!(matches!(check(&files), Err(StoreError::Database(_))));
     std::fs::remove_file(&files.database).unwrap();

@@ -41,3 +41,9 @@ CREATE TABLE nodes (
     id @BYTES NOT NULL UNIQUE,
     expires_at BIGINT NOT NULL
 );
+
+-- The receipt of an admission that folded into a tail goes on from the receipt of the one before:
+-- its content begins with that many bytes of the other's, and its provenance has one ID more. NULL:
+-- it says all by itself.
+ALTER TABLE queue_admission_receipts ADD COLUMN base_key BIGINT;
+ALTER TABLE queue_admission_receipts ADD COLUMN base_bytes BIGINT;

@@ -1,7 +1,7 @@
 //! What a commit tells other servers: who and what, never content. Sent by `pg_notify` in the
 //! same transaction, so that only what was committed is told.
 
-use usher_shared::id::{EntryId, LeaseId, MessageId, SessionId, TaskId, TurnId};
+use usher_shared::id::{EntryId, LeaseId, MessageId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::vocabulary::{EditLost, TurnOutcome, TurnReason};
 use uuid::Uuid;
 
@@ -53,6 +53,8 @@ fn line(session: SessionId, event: &Event) -> Option<String> {
             let LostLease { link, task_id, entry_id, lease_id, reason } = lost;
             format!("lost {session} {task_id} {entry_id} {lease_id} {} {reason}", link.0)
         }
+        Event::TaskGone(task, owner) => format!("task_gone {session} {task} {owner}"),
+        Event::SessionGone(task, owner) => format!("session_gone {session} {task} {owner}"),
         Event::MayStart => format!("may_start {session}"),
         // It runs where it was reserved.
         Event::TurnReserved(_) => return None,
@@ -83,10 +85,14 @@ fn read_line(line: &str) -> Option<News> {
     let first = Uuid::try_parse(words.next()?).ok()?;
     let session = SessionId::from_uuid(first);
     let turn = |word: Option<&str>| Uuid::try_parse(word?).ok().map(TurnId::from_uuid);
+    let task = |word: Option<&str>| Uuid::try_parse(word?).ok().map(TaskId::from_uuid);
+    let user = |word: Option<&str>| Uuid::try_parse(word?).ok().map(UserId::from_uuid);
     let event = match word {
         "queue" => Event::QueueChanged,
         "session" => Event::SessionChanged,
-        "task" => Event::TaskChanged(TaskId::from_uuid(Uuid::try_parse(words.next()?).ok()?)),
+        "task" => Event::TaskChanged(task(words.next())?),
+        "task_gone" => Event::TaskGone(task(words.next())?, user(words.next())?),
+        "session_gone" => Event::SessionGone(task(words.next())?, user(words.next())?),
         "lost" => {
             let mut id = || Uuid::try_parse(words.next()?).ok();
             Event::EditLost(LostLease {
@@ -141,10 +147,14 @@ mod tests {
         let message = MessageId::from_uuid(Uuid::from_u128(3));
         let ended =
             |reason| Event::TurnEnded { turn_id, outcome: TurnOutcome::Failed, reason, text: None };
+        let (task, user) =
+            (TaskId::from_uuid(Uuid::from_u128(4)), UserId::from_uuid(Uuid::from_u128(5)));
         let events = vec![
+            Event::TaskGone(task, user),
+            Event::SessionGone(task, user),
             Event::QueueChanged,
             Event::SessionChanged,
-            Event::TaskChanged(TaskId::from_uuid(Uuid::from_u128(4))),
+            Event::TaskChanged(task),
             Event::EditLost(LostLease {
                 link: LinkId(Uuid::from_u128(5)),
                 task_id: TaskId::from_uuid(Uuid::from_u128(4)),

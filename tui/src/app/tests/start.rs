@@ -151,3 +151,21 @@ fn another_session_is_chosen_from_the_list() {
     assert_eq!(subscribed.last().unwrap()["session_id"], json!(other.id));
     assert_eq!(peer.state.focus, Focus::Chat);
 }
+
+#[test]
+fn what_was_deleted_elsewhere_leaves_the_lists() {
+    let mut peer = Peer::new(80, 24);
+    let other = used_elsewhere(&mut peer);
+    let own = session(&peer, 78, "more");
+    peer.sessions.push(own.clone());
+    peer.connect();
+    let listed = |peer: &Peer| peer.state.sessions.list().iter().map(|s| s.id).collect::<Vec<_>>();
+    assert_eq!(listed(&peer), [other.id, peer.session.id, own.id]);
+    let gone = json!({"task_id": own.task_id, "session_id": own.id});
+    peer.notify("session.deleted", gone);
+    assert_eq!(listed(&peer), [other.id, peer.session.id]);
+    peer.notify("task.deleted", json!({"task_id": other.task_id}));
+    assert_eq!(listed(&peer), [peer.session.id]);
+    assert!(peer.state.sessions.task(other.task_id).is_none());
+    assert_eq!(peer.state.sessions.selected(), Some(peer.session.id));
+}
