@@ -25,3 +25,15 @@ pub(crate) fn fresh_token() -> std::io::Result<String> {
 pub(crate) fn fresh_uuid() -> Uuid {
     Uuid::now_v7()
 }
+
+/// Reads the clock that nobody can set, milliseconds: it goes on while the machine sleeps, and
+/// begins anew when it starts.
+pub(crate) fn boot_clock() -> i64 {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    since.tv_sec.saturating_mul(1_000).saturating_add(since.tv_nsec / 1_000_000)
+}
+
+/// Mints an id that nobody can guess.
+pub(crate) fn secret_uuid() -> Uuid {
+    Uuid::new_v4()
+}

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS};
+use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS};
 use usher_shared::vocabulary::SettingSource;
 
 use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
+use crate::domain::lease::LeaseTimes;
 use crate::domain::settings::{Given, GivenSettings, Switch};
 use crate::store::DatabaseUrl;
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub dispatch_pass: Duration,
     /// How long other servers over the same database wait for a silent one.
     pub node_lease: Duration,
+    /// How long edit leases live.
+    pub lease_times: LeaseTimes,
     /// Web pages that may connect, by origin.
     pub allowed_origins: Vec<String>,
     /// The agents.
@@ -111,6 +114,8 @@ struct File {
     auto_merge_enabled: Option<bool>,
     heartbeat: Option<String>,
     node_lease: Option<String>,
+    lease_ttl: Option<String>,
+    lease_hold_max: Option<String>,
     dispatch_pass: Option<String>,
     #[serde(default)]
     allowed_origins: Vec<String>,
@@ -137,6 +142,8 @@ enum AgentKind {
     Command,
 }
 
+const LEASE_TTL: Duration = Duration::from_millis(LEASE_TTL_MS);
+const LEASE_HOLD: Duration = Duration::from_millis(LEASE_HOLD_MS);
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
@@ -178,6 +185,10 @@ impl Settings {
         Ok(Self {
             queue,
             node_lease: time("node_lease", &file.node_lease, Duration::from_secs(15))?,
+            lease_times: LeaseTimes {
+                ttl: millis(time("lease_ttl", &file.lease_ttl, LEASE_TTL)?),
+                hold_max: millis(time("lease_hold_max", &file.lease_hold_max, LEASE_HOLD)?),
+            },
             heartbeat: heartbeat(&file.heartbeat)?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,
@@ -208,6 +219,10 @@ fn given(file: &File, variable: Option<String>) -> Result<GivenSettings, ConfigE
         merge: configured(file.merge_enabled),
         auto_merge: configured(file.auto_merge_enabled),
     })
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn read_file(path: &Path) -> Result<File, ConfigError> {

@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
 use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
-use crate::net::{Access, ListenAddress, Listeners, Server, ServerParts, TaskNews};
+use crate::net::{Access, ListenAddress, Listeners, News, Server, ServerParts};
 use crate::net::{Hub, Sink};
 use crate::service::Service;
 use crate::store::{DatabaseUrl, Store, StoreError, StoreFiles, Sync};
@@ -103,7 +103,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     make_private_folder(data_dir)?;
     let hub = Arc::new(Hub::new());
     let dispatcher = Arc::new(Dispatcher::default());
-    let news = Arc::new(TaskNews::default());
+    let news = Arc::new(News::default());
     let ends = Arc::new(TurnEnds::default());
     let sink = Sink {
         hub: Arc::clone(&hub),
@@ -129,12 +129,14 @@ async fn run(args: ServeArgs) -> Result<(), String> {
 
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service = Service::new(store, settings.queue, agents, questions, ends);
+    let service =
+        Service::new(store, settings.queue, settings.lease_times, agents, questions, ends);
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
     service.finish_deletes().await.map_err(|error| error.to_string())?;
+    service.sweep_edits().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
     let listeners = Listeners::bind(&addresses).await?;
@@ -152,6 +154,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         news,
         store_id,
         owner,
+        lease_ttl_ms: settings.lease_times.ttl.unsigned_abs(),
         heartbeat: settings.heartbeat,
         allowed_origins: settings.allowed_origins,
         draining,

@@ -64,6 +64,8 @@ counter! {
     QueueRevision;
     /// Grows by update, fold and merge of one entry; never by a move.
     TargetRevision;
+    /// Grows by every begin and renewal of an edit lease of one entry, over leases and restarts.
+    LeaseGeneration;
     /// The order key of a queue entry, 1 or more, gaps allowed.
     Position;
     /// Numbers the messages of a transcript from 1.

@@ -92,6 +92,8 @@ uuid_id! {
     PermissionId;
     /// A staged or claimed upload.
     AttachmentId;
+    /// The right of one connection to edit one entry for a while. Cannot be guessed.
+    LeaseId;
     /// One start of a server: event sequences of two epochs cannot be compared.
     Epoch;
     /// One database, for ever.
@@ -117,68 +119,87 @@ impl ClientInstance {
     }
 }
 
-/// Names one admission (`client_queue_id` on the wire). Minted by the client before the first
-/// send and kept for every retry; 1 to 128 bytes, never trimmed, never changed.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct AdmissionId(Arc<str>);
-
-/// Why a string is no admission ID.
+/// Why a string is no id that a client may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AdmissionIdError {
+pub enum ClientIdError {
     /// The string is empty.
-    #[error("admission id is empty")]
+    #[error("id is empty")]
     Empty,
     /// The string is longer than [`CLIENT_QUEUE_ID_BYTES_MAX`].
-    #[error("admission id is longer than {CLIENT_QUEUE_ID_BYTES_MAX} bytes")]
+    #[error("id is longer than {CLIENT_QUEUE_ID_BYTES_MAX} bytes")]
     TooLong,
     /// The string holds a control character (C0, DEL or C1).
-    #[error("admission id holds a control character")]
+    #[error("id holds a control character")]
     Control,
     /// The string holds nothing but white space.
-    #[error("admission id is only white space")]
+    #[error("id is only white space")]
     Blank,
 }
 
-impl AdmissionId {
-    /// Checks and wraps `text`.
-    pub fn parse(text: &str) -> Result<Self, AdmissionIdError> {
-        if text.is_empty() {
-            Err(AdmissionIdError::Empty)
-        } else if text.len() > CLIENT_QUEUE_ID_BYTES_MAX {
-            Err(AdmissionIdError::TooLong)
-        } else if text.chars().any(char::is_control) {
-            Err(AdmissionIdError::Control)
-        } else if text.chars().all(char::is_whitespace) {
-            Err(AdmissionIdError::Blank)
-        } else {
-            Ok(Self(Arc::from(text)))
+fn check_client_id(text: &str) -> Result<(), ClientIdError> {
+    if text.is_empty() {
+        Err(ClientIdError::Empty)
+    } else if text.len() > CLIENT_QUEUE_ID_BYTES_MAX {
+        Err(ClientIdError::TooLong)
+    } else if text.chars().any(char::is_control) {
+        Err(ClientIdError::Control)
+    } else if text.chars().all(char::is_whitespace) {
+        Err(ClientIdError::Blank)
+    } else {
+        Ok(())
+    }
+}
+
+macro_rules! client_id {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks and wraps `text`.
+            ///
+            /// # Errors
+            /// See [`ClientIdError`].
+            pub fn parse(text: &str) -> Result<Self, ClientIdError> {
+                check_client_id(text).map(|()| Self(Arc::from(text)))
+            }
+
+            /// Returns the id as the client wrote it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
         }
-    }
 
-    /// Returns the id as the client wrote it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:?})"), &*self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(de::Error::custom)
+            }
+        }
+    )*};
 }
 
-impl fmt::Display for AdmissionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for AdmissionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AdmissionId({:?})", &*self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for AdmissionId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(de::Error::custom)
-    }
+client_id! {
+    /// Names one admission (`client_queue_id` on the wire). Minted by the client before the first
+    /// send and kept for every retry; 1 to 128 bytes, never trimmed, never changed.
+    AdmissionId;
+    /// Names one save of an edited entry, within the lease it was made under. Minted by the client
+    /// and kept for every retry, in the form of an admission ID.
+    OperationId;
 }
 
 #[cfg(test)]
@@ -211,25 +232,25 @@ mod tests {
     fn c015_admission_ids_are_bounded_in_bytes_and_never_cut() {
         let e = "\u{e9}";
         let ok = |text: &str| AdmissionId::parse(text).map(|id| id.as_str().to_owned());
-        assert_eq!(ok(""), Err(AdmissionIdError::Empty));
+        assert_eq!(ok(""), Err(ClientIdError::Empty));
         assert_eq!(ok("k"), Ok("k".to_owned()));
         for bytes in [127, 128] {
             assert_eq!(ok(&"k".repeat(bytes)), Ok("k".repeat(bytes)));
         }
         for bytes in [129, 256] {
-            assert_eq!(ok(&"k".repeat(bytes)), Err(AdmissionIdError::TooLong));
+            assert_eq!(ok(&"k".repeat(bytes)), Err(ClientIdError::TooLong));
         }
         assert_eq!(ok(&e.repeat(64)), Ok(e.repeat(64)));
-        assert_eq!(ok(&e.repeat(128)), Err(AdmissionIdError::TooLong));
+        assert_eq!(ok(&e.repeat(128)), Err(ClientIdError::TooLong));
         let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}\u{200d}\u{1f466}";
-        assert_eq!(ok(&family.repeat(32)), Err(AdmissionIdError::TooLong));
+        assert_eq!(ok(&family.repeat(32)), Err(ClientIdError::TooLong));
         assert_eq!(ok(family), Ok(family.to_owned()));
         let sql = "'; DROP TABLE queue;--";
         assert_eq!(ok(sql), Ok(sql.to_owned()));
         for control in ["a\0b", "a\nb", "\u{7f}", "a\u{85}"] {
-            assert_eq!(ok(control), Err(AdmissionIdError::Control), "{control:?}");
+            assert_eq!(ok(control), Err(ClientIdError::Control), "{control:?}");
         }
-        assert_eq!(ok("   \u{3000}"), Err(AdmissionIdError::Blank));
+        assert_eq!(ok("   \u{3000}"), Err(ClientIdError::Blank));
         assert_eq!(ok(" k "), Ok(" k ".to_owned()));
     }
 }

@@ -31,6 +31,10 @@ pub const ENTRIES_MAX: usize = 1_000;
 pub const IN_FLIGHT_MAX: usize = 64;
 /// How long an edit lease lives without a renewal, milliseconds.
 pub const LEASE_TTL_MS: u64 = 60_000;
+/// Saves that one edit lease remembers. Whoever saves more often begins another lease.
+pub const EDIT_OPERATIONS_MAX: usize = 1_000;
+/// How long one edit lease may be held with renewals, milliseconds.
+pub const LEASE_HOLD_MS: u64 = 3_600_000;
 /// One status frame, bytes; later entries of a longer queue are stubs.
 pub const STATUS_BYTES_MAX: usize = 4_194_304;
 /// Content of one message in lists, bytes; `transcript.read` gives all of it.

@@ -147,6 +147,40 @@ words! {
         HeadHeld = "head_held",
     }
 
+    /// What the log says of edits.
+    EditEvent {
+        /// Somebody else edits the entry, or the lease is not one of the caller.
+        Conflict = "conflict",
+        /// A lease was not renewed in time.
+        Expired = "expired",
+        /// The entry was another one than the editor saw.
+        RevisionRejected = "revision_rejected",
+        /// The head could not start after a save.
+        DrainDeferred = "drain_deferred",
+        /// Uploads that a rejected save had claimed could not be released.
+        RollbackFailed = "rollback_failed",
+    }
+
+    /// Why a connection no longer holds an edit lease.
+    EditLost {
+        /// It was not renewed in time.
+        Expired = "expired",
+        /// The entry was removed.
+        Removed = "removed",
+        /// The entry was merged, or another into it.
+        Merged = "merged",
+        /// The entry was sent.
+        Sent = "sent",
+        /// Entries moved to or from the session.
+        Transferred = "transferred",
+        /// The session began another life.
+        Reset = "reset",
+        /// The session was deleted or archived.
+        Deleted = "deleted",
+        /// It was held for longer than anybody may.
+        HeldTooLong = "held_too_long",
+    }
+
     /// Where the value of a setting comes from; each beats those after it.
     SettingSource {
         /// The server's environment.

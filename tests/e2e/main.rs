@@ -18,6 +18,7 @@ mod half_way;
 mod hello;
 mod identity;
 mod large;
+mod leases;
 mod lifecycle;
 mod merge;
 mod migration;

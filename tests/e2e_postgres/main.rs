@@ -22,6 +22,8 @@ mod folding;
 mod half_way;
 #[path = "../e2e/identity.rs"]
 mod identity;
+#[path = "../e2e/leases.rs"]
+mod leases;
 #[path = "../e2e/lifecycle.rs"]
 mod lifecycle;
 #[path = "../e2e/merge.rs"]

@@ -55,6 +55,7 @@ impl Dispatcher {
             Event::QueueChanged
             | Event::SessionChanged
             | Event::TaskChanged(_)
+            | Event::EditLost(_)
             | Event::TaskGone(..)
             | Event::SessionGone(..)
             | Event::Hidden
@@ -160,6 +161,9 @@ impl Dispatcher {
             Ok(0) => {}
             Ok(turns) => info!(turns, "settled turns of servers that are gone"),
             Err(error) => warn!(%error, "turns of other servers could not be looked at"),
+        }
+        if let Err(error) = service.sweep_edits().await {
+            warn!(%error, "edit leases that are over could not be ended");
         }
         match service.sessions_waiting().await {
             Ok(waiting) => self.inbox().may_start.extend(waiting),

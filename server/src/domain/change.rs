@@ -1,15 +1,17 @@
 //! What a decision wants written, as data. One file of the store turns it into statements.
 
-use usher_shared::counter::Position;
+use usher_shared::counter::{Position, TargetRevision};
 use usher_shared::id::{
-    EntryId, IncarnationId, MessageId, SessionId, TaskId, TurnId, UndoId, UserId,
+    EntryId, IncarnationId, MessageId, OperationId, SessionId, TaskId, TurnId, UndoId, UserId,
 };
+use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
 
 use super::admission::{Follows, Receipt};
 use super::entry::{Entry, Provenance};
 use super::event::Event;
+use super::lease::Lease;
 use super::message::{Message, MessageDetails};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
 use super::settings::SettingsPatch;
@@ -106,6 +108,21 @@ pub enum Change {
     ForgetRemoved(SessionKey),
     /// Deletes what waits in a queue.
     ForgetWaiting(SessionKey),
+    /// Begins or changes the lease of an entry.
+    PutLease(Box<Lease>),
+    /// Ends the lease of an entry, with the operations that were made under it.
+    EndLease(EntryId),
+    /// Remembers an edit for as long as its lease lives.
+    RecordEdit {
+        /// Which entry.
+        entry: EntryId,
+        /// The operation, of the entry's lease.
+        operation: OperationId,
+        /// What it set.
+        fingerprint: Fingerprint,
+        /// The revision that it made.
+        revision: TargetRevision,
+    },
     /// Adds the proof of an admission, which may go on from an earlier one.
     InsertReceipt(IncarnationKey, Box<Receipt>, Option<Follows>),
     /// Adds an open turn.
@@ -198,5 +215,18 @@ impl<T> Decision<T> {
     /// Answers and changes nothing.
     pub fn unchanged(reply: T) -> Self {
         Self { changes: Vec::new(), events: Vec::new(), reply }
+    }
+
+    /// The same with another reply.
+    pub fn replying<R>(self, reply: R) -> Decision<R> {
+        Decision { changes: self.changes, events: self.events, reply }
+    }
+
+    /// The same with what another decision changes and tells put before it.
+    #[must_use]
+    pub fn after(mut self, first: Decision<()>) -> Self {
+        self.changes.splice(0..0, first.changes);
+        self.events.splice(0..0, first.events);
+        self
     }
 }

@@ -3,6 +3,7 @@
 use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
+use super::lease::LostLease;
 use super::message::{Message, RunOptions};
 
 /// What happened to a session. Published after the commit that made it true, in commit order.
@@ -22,6 +23,8 @@ pub enum Event {
     MayStart,
     /// A head was reserved: the dispatcher runs it.
     TurnReserved(TurnStart),
+    /// A connection no longer holds its lease: it is told.
+    EditLost(LostLease),
     /// A turn shall stop: its runner stops it.
     StopAsked(TurnId),
     /// A turn began.

@@ -7,10 +7,12 @@
 
 pub mod admission;
 pub mod change;
+pub mod edit;
 pub mod entry;
 pub mod event;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub mod lease;
 pub mod lifecycle;
 pub mod merge;
 pub mod message;

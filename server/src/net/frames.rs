@@ -125,6 +125,7 @@ pub(super) async fn frames(
                 Event::QueueChanged
                 | Event::SessionChanged
                 | Event::TaskChanged(_)
+                | Event::EditLost(_)
                 | Event::TaskGone(..)
                 | Event::SessionGone(..)
                 | Event::MayStart
@@ -163,7 +164,7 @@ fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
 async fn queue_frame(context: &Context, place: Place) -> Result<String, FindError> {
     let view = context.service.watched_queue(context.caller.clone(), place.session_id).await?;
     let changed = StatusChanged {
-        status: wire::status(view, place.event_seq()),
+        status: wire::status(view, place.event_seq(), &context.viewer()),
         epoch: place.epoch,
         first_event_seq: place.first_event_seq(),
     };

@@ -4,6 +4,7 @@ mod ending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+use tracing::warn;
 use usher_shared::counter::EventSeq;
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
@@ -248,6 +250,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
             hub: Arc::clone(&self.server.parts.hub),
             caller,
             wake: Arc::clone(&self.wake),
+            link: registered.id,
+            edits: Arc::default(),
         };
         Ok((context, registered))
     }
@@ -266,6 +270,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         }
         for session in watched.keys() {
             context.hub.unwatch(*session, &context.wake);
+        }
+        if context.edits.load(Ordering::Relaxed)
+            && let Err(error) = context.service.hold_edits_of(context.link).await
+        {
+            warn!(%error, "edit leases of a link that ended live until they expire");
         }
         self.server.links.unregister(&registered);
         ended

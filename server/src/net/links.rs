@@ -9,6 +9,8 @@ use usher_shared::id::{ClientInstance, UserId};
 use usher_shared::limits::{LINKS_MAX, LINKS_PER_USER_MAX};
 
 use super::news::{About, Inbox};
+use crate::clock::fresh_uuid;
+use crate::domain::lease::LinkId;
 use crate::domain::users::TokenDigest;
 
 /// Why a link is asked to end.
@@ -22,6 +24,8 @@ pub(super) enum EndReason {
 
 /// The link's side of its registration.
 pub(super) struct Registered {
+    /// The server's name of the connection.
+    pub(super) id: LinkId,
     key: (UserId, ClientInstance),
     /// Says when somebody asks this link to end.
     pub(super) asked: watch::Receiver<Option<EndReason>>,
@@ -32,6 +36,7 @@ pub(super) struct Registered {
 }
 
 struct Other {
+    id: LinkId,
     ask: Arc<watch::Sender<Option<EndReason>>>,
     finished: watch::Receiver<bool>,
     inbox: Arc<Inbox>,
@@ -105,7 +110,9 @@ impl Links {
         let ask = Arc::new(ask);
         let key = (user, instance);
         let inbox = Arc::new(Inbox::new(Arc::clone(wake)));
+        let id = LinkId(fresh_uuid());
         let other = Other {
+            id,
             ask: Arc::clone(&ask),
             finished: other_finished,
             inbox: Arc::clone(&inbox),
@@ -127,7 +134,7 @@ impl Links {
             // An error means that the link is gone without a word: finished, too.
             if old.finished.wait_for(|finished| *finished).await.is_err() {}
         }
-        Ok(Registered { key, asked, finished, ask, inbox })
+        Ok(Registered { id, key, asked, finished, ask, inbox })
     }
 
     /// Returns the tokens that links came with.
@@ -147,6 +154,13 @@ impl Links {
         let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
         let links = self.lock();
         for (_, link) in links.range(first..).take_while(|((owner, _), _)| *owner == user) {
+            link.inbox.put(about, frame);
+        }
+    }
+
+    /// Leaves a frame for one link, if it is here.
+    pub(super) fn tell_link(&self, id: LinkId, about: About, frame: &Arc<str>) {
+        if let Some(link) = self.lock().values().find(|link| link.id == id) {
             link.inbox.put(about, frame);
         }
     }

@@ -24,7 +24,7 @@ mod wire;
 pub use access::Access;
 pub use hub::Hub;
 pub use listener::{ListenAddress, Listeners};
-pub use news::TaskNews;
+pub use news::News;
 pub use ring::Broadcast;
 pub use server::{Server, ServerParts};
 pub use sink::Sink;

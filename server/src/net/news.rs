@@ -1,5 +1,5 @@
 //! Tells every link of a user when one of the user's tasks is another one, or a task or session is
-//! gone.
+//! gone; and a link when a lease of its own is over.
 //!
 //! Tasks change with every prompt that is accepted, so news are collected for a moment: a task is
 //! read and rendered once for all links, and a link that does not read keeps the newest only.
@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use usher_shared::id::{SessionId, TaskId, UserId};
+use usher_shared::id::{LeaseId, SessionId, TaskId, UserId};
+use usher_shared::protocol::edit::EditLostNotice;
 use usher_shared::protocol::turn::{SessionDeleted, TaskChanged, TaskDeleted, notification};
 
 use super::links::Links;
 use super::{frames, wire};
+use crate::domain::lease::LostLease;
 use crate::service::Service;
 
 /// How long news are collected: what changes more often is told once.
@@ -41,6 +43,7 @@ pub enum Gone {
 pub(super) enum About {
     Task(TaskId),
     Session(SessionId),
+    Lease(LeaseId),
 }
 
 impl Gone {
@@ -59,9 +62,15 @@ impl Gone {
     }
 }
 
+fn lost_frame(session_id: SessionId, lost: &LostLease) -> Arc<str> {
+    let LostLease { task_id, entry_id, lease_id, reason, link: _ } = *lost;
+    let notice = EditLostNotice { task_id, session_id, entry_id, lease_id, reason };
+    Arc::from(frames::notify(notification::EDIT_LOST, notice))
+}
+
 /// What happened and of which nobody was told yet.
 #[derive(Default)]
-pub struct TaskNews {
+pub struct News {
     untold: Mutex<Untold>,
     wake: Notify,
 }
@@ -70,9 +79,10 @@ pub struct TaskNews {
 struct Untold {
     changed: BTreeSet<TaskId>,
     gone: Vec<(UserId, Gone)>,
+    lost: Vec<(SessionId, LostLease)>,
 }
 
-impl TaskNews {
+impl News {
     /// Notes that a task is another one. Never waits; called by the writer's thread.
     pub fn note(&self, task: TaskId) {
         if lock(&self.untold).changed.insert(task) {
@@ -86,12 +96,26 @@ impl TaskNews {
         self.wake.notify_one();
     }
 
+    /// Notes that a connection no longer holds its lease; it may be one of another server. Never
+    /// waits; called by the writer's thread.
+    pub fn note_lost(&self, session: SessionId, lease: LostLease) {
+        lock(&self.untold).lost.push((session, lease));
+        self.wake.notify_one();
+    }
+
     /// Tells the links, for as long as the server runs.
     pub(super) async fn tell(&self, service: &Service, links: &Links) {
         loop {
             self.wake.notified().await;
             tokio::time::sleep(COLLECT).await;
-            let Untold { changed, gone } = std::mem::take(&mut *lock(&self.untold));
+            let Untold { changed, gone, lost } = std::mem::take(&mut *lock(&self.untold));
+            for (session, lost) in lost {
+                links.tell_link(
+                    lost.link,
+                    About::Lease(lost.lease_id),
+                    &lost_frame(session, &lost),
+                );
+            }
             for id in changed {
                 let task = match service.any_task(id).await {
                     Ok(Some(task)) => task,

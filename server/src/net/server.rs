@@ -15,7 +15,7 @@ use usher_shared::protocol::hello::{HelloReply, ServerInfo, capability};
 use super::access::Access;
 use super::hub::Hub;
 use super::links::Links;
-use super::news::TaskNews;
+use super::news::News;
 use super::wire;
 use crate::domain::session::Caller;
 use crate::service::Service;
@@ -32,11 +32,13 @@ pub struct ServerParts {
     /// Who may connect over TCP.
     pub access: Access,
     /// The tasks that changed.
-    pub news: Arc<TaskNews>,
+    pub news: Arc<News>,
     /// The name of the database.
     pub store_id: StoreId,
     /// The user that local connections act for.
     pub owner: Caller,
+    /// How long edit leases live, milliseconds.
+    pub lease_ttl_ms: u64,
     /// The interval of pings.
     pub heartbeat: Duration,
     /// Web pages that may connect.
@@ -122,10 +124,11 @@ impl Server {
             user: wire::user(caller),
             capabilities: vec![
                 capability::ADMISSION_RECEIPTS.to_owned(),
+                capability::EDIT_LEASES.to_owned(),
                 capability::AUTO_RUN.to_owned(),
                 capability::TRANSCRIPT_SEARCH.to_owned(),
             ],
-            limits: Limits::default(),
+            limits: Limits { lease_ttl_ms: self.parts.lease_ttl_ms, ..Limits::default() },
             heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),
         }
     }

@@ -6,7 +6,7 @@ use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId};
 
 use super::hub::Hub;
-use super::news::{Gone, TaskNews};
+use super::news::{Gone, News};
 use crate::dispatch::{Dispatcher, TurnEnds};
 use crate::domain::Event;
 use crate::store::EventSink;
@@ -17,8 +17,8 @@ pub struct Sink {
     pub hub: Arc<Hub>,
     /// For those who run.
     pub dispatcher: Arc<Dispatcher>,
-    /// For those who watch tasks.
-    pub news: Arc<TaskNews>,
+    /// For links, whatever they watch.
+    pub news: Arc<News>,
     /// For those who wait until a turn has ended.
     pub ends: Arc<TurnEnds>,
 }
@@ -48,6 +48,7 @@ impl EventSink for Sink {
         match event {
             Event::TurnReserved(_) | Event::StopAsked(_) | Event::MayStart => {}
             Event::TaskChanged(task) => self.news.note(task),
+            Event::EditLost(lost) => self.news.note_lost(session, lost),
             Event::TaskGone(task, owner) => self.news.note_gone(owner, Gone::Task(task)),
             Event::SessionGone(task, owner) => {
                 self.news.note_gone(owner, Gone::Session(task, session));

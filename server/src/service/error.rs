@@ -2,8 +2,11 @@
 
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::TurnId;
+use usher_shared::vocabulary::EditEvent;
 
 use crate::domain::admission::AdmitRefusal;
+use crate::domain::edit::EditRefusal;
+use crate::domain::lease::{BeginRefusal, NotHeld};
 use crate::domain::lifecycle::Busy;
 use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
@@ -68,6 +71,61 @@ pub enum QueueError {
 impl From<QueueChanged> for QueueError {
     fn from(changed: QueueChanged) -> Self {
         Self::Changed { revision: changed.revision }
+    }
+}
+
+/// Why an edit was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The entry is not visible (any more), or not one that the caller may edit.
+    #[error("no such entry")]
+    EntryNotFound,
+    /// Somebody edits the entry.
+    #[error("somebody edits this entry")]
+    Taken {
+        /// Whether it is the same connection.
+        holder_is_you: bool,
+        /// For how long, milliseconds, unless it is renewed.
+        lasts: i64,
+    },
+    /// Nothing was saved, renewed or ended.
+    #[error(transparent)]
+    Refused(#[from] EditRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<BeginRefusal> for EditError {
+    fn from(refusal: BeginRefusal) -> Self {
+        match refusal {
+            BeginRefusal::EntryNotFound => Self::EntryNotFound,
+            BeginRefusal::Conflict { holder_is_you, lasts } => Self::Taken { holder_is_you, lasts },
+        }
+    }
+}
+
+impl From<NotHeld> for EditError {
+    fn from(error: NotHeld) -> Self {
+        Self::Refused(EditRefusal::NotHeld(error))
+    }
+}
+
+impl EditError {
+    /// Returns what the log says of it.
+    pub(super) const fn event(&self) -> Option<EditEvent> {
+        match self {
+            Self::Taken { .. } | Self::Refused(EditRefusal::NotHeld(_)) => {
+                Some(EditEvent::Conflict)
+            }
+            Self::Refused(EditRefusal::RevisionConflict { .. }) => {
+                Some(EditEvent::RevisionRejected)
+            }
+            Self::Refused(_) | Self::Unavailable(_) | Self::EntryNotFound | Self::Store(_) => None,
+        }
     }
 }
 

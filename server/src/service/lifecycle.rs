@@ -7,11 +7,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use usher_shared::id::{IncarnationId, MessageId, SessionId, TaskId};
-use usher_shared::vocabulary::{TurnOutcome, TurnReason};
+use usher_shared::vocabulary::{EditLost, TurnOutcome, TurnReason};
 
 use super::{FindError, Service, SessionError};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::Decision;
+use crate::domain::lease;
 use crate::domain::lifecycle::{self, Fresh, OnReset, SessionPatch, Stopping};
 use crate::domain::session::{Caller, Session, Target, Task, authorize};
 use crate::domain::transfer::{self, Side};
@@ -86,7 +87,8 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &by)?;
                 let visible = reads.visible_provenances(session.key)?;
-                Ok::<_, SessionError>(lifecycle::reset(&session, visible, queue, fresh)?)
+                let reset = lifecycle::reset(&session, visible, queue, fresh)?;
+                Ok::<_, SessionError>(reset.after(unedited(reads, &session, EditLost::Reset)?))
             })
             .await?;
         self.shown(caller, target.session_id).await
@@ -112,9 +114,15 @@ impl Service {
                 let source = authorize(source, &from, &caller)?;
                 let destination = authorize(destination, &to, &caller)?;
                 let visible = reads.visible_provenances(source.key)?;
+                let unedited = unedited(reads, &source, EditLost::Transferred)?.after(unedited(
+                    reads,
+                    &destination,
+                    EditLost::Transferred,
+                )?);
                 let from = side(reads, source)?;
                 let to = side(reads, destination)?;
-                Ok(transfer::transfer(&from, visible, &to)?)
+                let moved = transfer::transfer(&from, visible, &to)?;
+                Ok(if moved.reply > 0 { moved.after(unedited) } else { moved })
             })
             .await
     }
@@ -132,7 +140,8 @@ impl Service {
             .store
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
-                Ok::<_, FindError>(lifecycle::archive(&task, &sessions, now()))
+                let unedited = all_unedited(reads, &sessions)?;
+                Ok::<_, FindError>(lifecycle::archive(&task, &sessions, now()).after(unedited))
             })
             .await?;
         Ok(self.rest(&stopping, move |reads| Ok(go_on_archiving(reads, task_id)?)))
@@ -170,7 +179,9 @@ impl Service {
             .store
             .transact(move |reads| {
                 let session = authorize(reads.session(id)?, &target, &caller)?;
-                Ok::<_, SessionError>(lifecycle::delete_session(&session, now()))
+                let unedited = unedited(reads, &session, EditLost::Deleted)?;
+                let deleted = lifecycle::delete_session(&session, now());
+                Ok::<_, SessionError>(deleted.after(unedited))
             })
             .await?;
         Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_session(reads, id)?)))
@@ -189,7 +200,9 @@ impl Service {
             .store
             .transact(move |reads| {
                 let (task, sessions) = owned_task(reads, &caller, task_id)?;
-                Ok::<_, FindError>(lifecycle::delete_task(&task, &sessions, now()))
+                let unedited = all_unedited(reads, &sessions)?;
+                let deleted = lifecycle::delete_task(&task, &sessions, now());
+                Ok::<_, FindError>(deleted.after(unedited))
             })
             .await?;
         Ok(self.rest(&stopping, move |reads| Ok(go_on_deleting_task(reads, task_id)?)))
@@ -292,6 +305,21 @@ impl Service {
             }
         }
     }
+}
+
+/// Ends every lease of a session.
+fn unedited(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    reason: EditLost,
+) -> Result<Decision<()>, StoreError> {
+    Ok(lease::all_ended(session, &reads.leases(session.key)?, reason))
+}
+
+fn all_unedited(reads: &mut Reads<'_>, sessions: &[Session]) -> Result<Decision<()>, StoreError> {
+    sessions.iter().try_fold(Decision::unchanged(()), |all, session| {
+        Ok(unedited(reads, session, EditLost::Deleted)?.after(all))
+    })
 }
 
 fn side(reads: &mut Reads<'_>, session: Session) -> Result<Side, StoreError> {

@@ -3,6 +3,7 @@
 //! Everything goes through here, dispatch too. Speaks domain types; `net::wire` turns them into
 //! the protocol's.
 
+mod edit;
 mod error;
 mod lifecycle;
 mod queue;
@@ -16,7 +17,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use error::{
-    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError, TurnError,
+    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
+    TurnError,
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
@@ -30,6 +32,7 @@ use usher_shared::id::StoreId;
 use crate::agent::Agents;
 use crate::dispatch::{Questions, TurnEnds};
 use crate::domain::Decision;
+use crate::domain::lease::LeaseTimes;
 use crate::domain::session::Caller;
 use crate::domain::settings::GivenSettings;
 use crate::domain::users::TokenDigest;
@@ -43,6 +46,7 @@ pub type UsersMark = Option<String>;
 pub struct Service {
     store: Store,
     given: GivenSettings,
+    lease_times: LeaseTimes,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
@@ -54,16 +58,22 @@ impl Service {
     pub fn new(
         store: Store,
         given: GivenSettings,
+        lease_times: LeaseTimes,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, agents, questions, ends, searches: Arc::default() }
+        Self { store, given, lease_times, agents, questions, ends, searches: Arc::default() }
     }
 
     /// Returns the agents of this server.
     pub fn agents(&self) -> &Agents {
         &self.agents
+    }
+
+    /// Returns how long an edit lease lives without a renewal, milliseconds.
+    pub fn lease_ttl(&self) -> u64 {
+        self.lease_times.ttl.unsigned_abs()
     }
 
     /// Returns the open questions.

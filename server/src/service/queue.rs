@@ -4,11 +4,13 @@ use tracing::debug;
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
 use usher_shared::time::UnixMillis;
+use usher_shared::vocabulary::EditLost;
 
 use super::{AddError, QueueError, Service};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
 use crate::domain::entry::Entry;
+use crate::domain::lease::{self, Leases};
 use crate::domain::queue::{self, Cleared, Reordered};
 use crate::domain::send_now::{self, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
@@ -29,6 +31,8 @@ pub struct QueueView {
     pub entries: Vec<Entry>,
     /// What it obeys.
     pub policy: QueuePolicy,
+    /// Who edits what.
+    pub leases: Leases,
 }
 
 impl Service {
@@ -55,7 +59,7 @@ impl Service {
                 }
                 let policy = given.over(&session.saved).policy();
                 let tail = match policy.auto_merge {
-                    Switch::On => tail(reads, &session)?,
+                    Switch::On => foldable(reads, &session)?,
                     Switch::Off => None,
                 };
                 let (submission, max) = (submission.clone(), policy.max_per_session);
@@ -80,7 +84,8 @@ impl Service {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 let entries = reads.visible_entries(session.key)?;
                 let policy = given.over(&session.saved).policy();
-                Ok(QueueView { session, entries, policy })
+                let leases = reads.leases(session.key)?;
+                Ok(QueueView { session, entries, policy, leases })
             })
             .await
     }
@@ -99,8 +104,10 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                visible(reads, &session, entry_id)?;
-                Ok(queue::remove(&session, entry_id, undo_id, now))
+                visible(reads, &session, entry_id)?.ok_or(QueueError::EntryNotFound)?;
+                let leases = reads.leases(session.key)?;
+                let ended = lease::ended(&session, &leases, &[entry_id], EditLost::Removed);
+                Ok(queue::remove(&session, entry_id, undo_id, now).after(ended))
             })
             .await
     }
@@ -122,7 +129,9 @@ impl Service {
                 queue::expect_revision(&session, expected)?;
                 let visible: Vec<EntryId> =
                     reads.visible_places(session.key)?.into_iter().map(|(id, _)| id).collect();
-                Ok(queue::clear(&session, &visible, undo_id, now))
+                let leases = reads.leases(session.key)?;
+                let ended = lease::ended(&session, &leases, &visible, EditLost::Removed);
+                Ok(queue::clear(&session, &visible, undo_id, now).after(ended))
             })
             .await
     }
@@ -147,7 +156,7 @@ impl Service {
             .await
     }
 
-    /// Returns one visible entry.
+    /// Returns one visible entry, and who edits what.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -156,11 +165,13 @@ impl Service {
         caller: Caller,
         target: Target,
         entry_id: EntryId,
-    ) -> Result<Entry, QueueError> {
+    ) -> Result<(Entry, Leases), QueueError> {
         self.store
             .read(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                visible(reads, &session, entry_id)
+                let entry = visible(reads, &session, entry_id)?;
+                let leases = reads.leases(session.key)?;
+                Ok((entry.ok_or(QueueError::EntryNotFound)?, leases))
             })
             .await
     }
@@ -183,8 +194,13 @@ impl Service {
                     return Err(QueueError::MergeDisabled);
                 }
                 let source = visible(reads, &session, entry_id)?;
+                let source = source.ok_or(QueueError::EntryNotFound)?;
                 let above = reads.above(session.key, source.position)?;
-                Ok(queue::merge(&session, &source, above.as_ref())?)
+                let merged = queue::merge(&session, &source, above.as_ref())?;
+                let leases = reads.leases(session.key)?;
+                let both = [source.id, merged.reply];
+                let ended = lease::ended(&session, &leases, &both, EditLost::Merged);
+                Ok(merged.after(ended))
             })
             .await
     }
@@ -234,7 +250,10 @@ impl Service {
                         .into_iter()
                         .collect(),
                 };
-                Ok(send_now::claim(&session, &ask, &chosen, turn_id, now)?)
+                let claimed = send_now::claim(&session, &ask, &chosen, turn_id, now)?;
+                let leases = reads.leases(session.key)?;
+                let sent: Vec<EntryId> = chosen.iter().map(|entry| entry.id).collect();
+                Ok(claimed.after(lease::ended(&session, &leases, &sent, EditLost::Sent)))
             })
             .await
     }
@@ -253,7 +272,7 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
                 match (session.is_promptable(), asking) {
-                    (true, _) => switch_on(reads, &session),
+                    (true, _) => drained(reads, &session),
                     (false, true) => Err(QueueError::NotPromptable),
                     (false, false) => Err(QueueError::Busy),
                 }
@@ -274,10 +293,15 @@ impl Service {
         self.store
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                if enabled && session.is_promptable() {
-                    return switch_on(reads, &session);
-                }
-                Ok(switched(&session, queue::set_auto_run(&session, enabled)))
+                let switch = queue::set_auto_run(&session, enabled);
+                let head = match enabled && session.is_promptable() {
+                    true => free_head(reads, &session)?,
+                    false => None,
+                };
+                Ok(match head {
+                    Some(head) => reserved(&session, switch.unwrap_or(session.queue), &head),
+                    None => switched(&session, switch),
+                })
             })
             .await
     }
@@ -298,7 +322,7 @@ impl Service {
                 let Some(session) = startable else {
                     return Ok(Decision::unchanged(false));
                 };
-                let Some(head) = reads.head(session.key)? else {
+                let Some(head) = free_head(reads, &session)? else {
                     return Ok(Decision::unchanged(false));
                 };
                 Ok(reserved(&session, session.queue, &head))
@@ -307,8 +331,21 @@ impl Service {
     }
 }
 
-fn tail(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Tail>, StoreError> {
+pub(super) fn visible(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    entry_id: EntryId,
+) -> Result<Option<Entry>, StoreError> {
+    let entry = reads.entry(session.key, entry_id)?;
+    Ok(entry.filter(|entry| entry.reserved_for.is_none()))
+}
+
+/// Returns the tail, unless somebody edits it: an automatic fold never takes that.
+fn foldable(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Tail>, StoreError> {
     let Some(entry) = reads.tail(session.key)? else { return Ok(None) };
+    if reads.leases(session.key)?.blocks(entry.id).is_some() {
+        return Ok(None);
+    }
     let newest = match entry.provenance.admission_ids.last() {
         Some(id) => reads.receipt_end(session.incarnation_key, id)?,
         None => None,
@@ -316,24 +353,21 @@ fn tail(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Tail>, StoreE
     Ok(Some(Tail { entry, newest }))
 }
 
-fn visible(
-    reads: &mut Reads<'_>,
-    session: &Session,
-    entry_id: EntryId,
-) -> Result<Entry, QueueError> {
-    reads
-        .entry(session.key, entry_id)?
-        .filter(|entry| entry.reserved_for.is_none())
-        .ok_or(QueueError::EntryNotFound)
+/// Returns the head, unless somebody edits it: nothing automatic takes that, nor what is behind it.
+fn free_head(reads: &mut Reads<'_>, session: &Session) -> Result<Option<Entry>, StoreError> {
+    let Some(head) = reads.head(session.key)? else { return Ok(None) };
+    Ok(reads.leases(session.key)?.blocks(head.id).is_none().then_some(head))
 }
 
-/// Switches auto-run ON and starts the head of a promptable session.
-fn switch_on(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>, QueueError> {
+/// Switches auto-run ON and starts the head of a promptable session, whoever edits it.
+fn drained(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>, QueueError> {
     let switch = queue::set_auto_run(session, true);
-    match reads.head(session.key)? {
-        Some(head) => Ok(reserved(session, switch.unwrap_or(session.queue), &head)),
-        None => Ok(switched(session, switch)),
-    }
+    let Some(head) = reads.head(session.key)? else {
+        return Ok(switched(session, switch));
+    };
+    let leases = reads.leases(session.key)?;
+    let ended = lease::ended(session, &leases, &[head.id], EditLost::Sent);
+    Ok(reserved(session, switch.unwrap_or(session.queue), &head).after(ended))
 }
 
 fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {

@@ -168,7 +168,8 @@ impl Service {
                 let session = owned(reads, &caller, session_id)?;
                 let entries = reads.visible_entries(session.key)?;
                 let policy = given.over(&session.saved).policy();
-                Ok(QueueView { session, entries, policy })
+                let leases = reads.leases(session.key)?;
+                Ok(QueueView { session, entries, policy, leases })
             })
             .await
     }
@@ -190,7 +191,8 @@ impl Service {
                 let entries = reads.visible_entries(session.key)?;
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
                 let policy = given.over(&session.saved).policy();
-                Ok(SessionView { queue: QueueView { session, entries, policy }, page })
+                let leases = reads.leases(session.key)?;
+                Ok(SessionView { queue: QueueView { session, entries, policy, leases }, page })
             })
             .await
     }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_one};
 use super::error::StoreError;
-use super::{apply_lifecycle as lifecycle, row, sql, users};
+use super::{apply_lifecycle as lifecycle, leases, row, sql, users};
 use crate::domain::admission::{Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
@@ -48,6 +48,11 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         }
         Change::ForgetWaiting(session) => {
             conn.execute(sql::ENTRIES_FORGET_WAITING, &[Param::Int(session.0)]).map(drop)
+        }
+        Change::PutLease(lease) => leases::put(conn, lease),
+        Change::EndLease(entry) => leases::end(conn, *entry),
+        Change::RecordEdit { entry, operation, fingerprint, revision } => {
+            leases::record(conn, *entry, operation, fingerprint, *revision)
         }
         Change::InsertReceipt(incarnation, receipt, follows) => {
             insert_receipt(conn, *incarnation, receipt, *follows)

@@ -7,8 +7,11 @@ use super::error::StoreError;
 use super::sql;
 
 /// The migrations in order; a database remembers how many it has.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_main.sql"), include_str!("migrations/0002_whole_queue.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_main.sql"),
+    include_str!("migrations/0002_whole_queue.sql"),
+    include_str!("migrations/0003_editing.sql"),
+];
 
 /// How a database spells the words that the two spell differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

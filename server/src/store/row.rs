@@ -25,7 +25,7 @@ use crate::domain::session::{
 };
 use crate::domain::settings::{SavedSettings, Switch};
 
-fn counter(value: i64) -> Result<u64, StoreError> {
+pub(super) fn counter(value: i64) -> Result<u64, StoreError> {
     u64::try_from(value).map_err(|_| StoreError::Damaged("a negative counter"))
 }
 
@@ -159,16 +159,16 @@ fn sender(row: &dyn Row, first: usize) -> Result<Sender, StoreError> {
     })
 }
 
-pub(super) fn receipt(row: &dyn Row, id: &AdmissionId) -> Result<Receipt, StoreError> {
-    let fingerprint = row
-        .opt_bytes(0)?
+pub(super) fn fingerprint(row: &dyn Row, column: usize) -> Result<Fingerprint, StoreError> {
+    row.opt_bytes(column)?
         .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
-        .ok_or(StoreError::Damaged("a fingerprint"))?;
+        .map(Fingerprint::from_bytes)
+        .ok_or(StoreError::Damaged("a fingerprint"))
+}
+
+pub(super) fn receipt(row: &dyn Row, id: &AdmissionId) -> Result<Receipt, StoreError> {
     Ok(Receipt {
-        identified: Identified {
-            id: id.clone(),
-            fingerprint: Fingerprint::from_bytes(fingerprint),
-        },
+        identified: Identified { id: id.clone(), fingerprint: fingerprint(row, 0)? },
         outcome: word(AdmissionOutcome::parse(row.text(2)?))?,
         queue_revision: QueueRevision::new(counter(row.int(3)?)?),
         content_truncated: row.int(6)? != 0,

@@ -1,6 +1,8 @@
 //! Every statement, once, in the SQL that SQLite and PostgreSQL share. Placeholders are `?1`, `?2`
 //! and so on.
 
+pub(super) mod lease;
+
 macro_rules! session_columns {
     () => {
         "s.key, s.id, t.id, i.id, s.incarnation_key, u.id, CASE WHEN s.deleted_at IS NOT NULL \

@@ -221,6 +221,8 @@ pub mod notification {
     pub const PERMISSION_RESOLVED: &str = "permission.resolved";
     /// [`super::TaskChanged`].
     pub const TASK_CHANGED: &str = "task.changed";
+    /// [`crate::protocol::edit::EditLostNotice`].
+    pub const EDIT_LOST: &str = "message.queue.edit.lost";
     /// [`super::TaskDeleted`].
     pub const TASK_DELETED: &str = "task.deleted";
     /// [`super::SessionDeleted`].

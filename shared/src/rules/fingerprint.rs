@@ -11,8 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use crate::protocol::edit::QueueUpdateParams;
 use crate::protocol::entry::{
-    AttachmentKind, AttachmentParams, DeliveryMode, QueuedBy, ReferenceKind,
+    AttachmentKind, AttachmentParams, DeliveryMode, EntityReference, QueuedBy, ReferenceKind,
 };
 use crate::protocol::queue::QueueAddParams;
 use crate::vocabulary::SenderKind;
@@ -78,9 +79,7 @@ pub fn fingerprint(
         out.part(b'N', file.name.as_bytes());
     }
     for reference in request.entity_references.iter().flatten() {
-        out.part(b'r', reference_kind(reference.kind));
-        out.part(b'I', reference.id.as_bytes());
-        out.optional(b'T', reference.title.as_deref());
+        out.reference(reference);
     }
     for comment in request.plan_comment_refs.iter().flatten() {
         out.part(b'o', comment.id.as_bytes());
@@ -88,6 +87,31 @@ pub fn fingerprint(
     }
     out.part(b'q', sender_kind(queued_by.kind));
     out.part(b'Q', queued_by.id.as_bytes());
+    Ok(Fingerprint(out.0.finalize().into()))
+}
+
+/// Names the encoding of edits.
+const EDIT_DOMAIN: &[u8] = b"usher edit fingerprint 1";
+
+/// Returns the fingerprint of what an edit sets. An omitted list (keep) and an empty one (remove all)
+/// are two different edits; the revision that the editor expects is no part of it.
+///
+/// # Errors
+/// If the bytes of an inline attachment are not base64.
+pub fn edit_fingerprint(request: &QueueUpdateParams) -> Result<Fingerprint, FingerprintError> {
+    let mut out = Encoder(Sha256::new());
+    out.part(b'!', EDIT_DOMAIN);
+    out.part(b'c', request.content.as_bytes());
+    if let Some(attachments) = &request.attachments {
+        out.part(b'A', &(attachments.len() as u64).to_be_bytes());
+        for (attachment_index, attachment) in attachments.iter().enumerate() {
+            out.attachment(attachment).map_err(|_| FingerprintError { attachment_index })?;
+        }
+    }
+    if let Some(references) = &request.entity_references {
+        out.part(b'R', &(references.len() as u64).to_be_bytes());
+        references.iter().for_each(|reference| out.reference(reference));
+    }
     Ok(Fingerprint(out.0.finalize().into()))
 }
 
@@ -105,6 +129,12 @@ impl Encoder {
         if let Some(text) = text {
             self.part(tag, text.as_bytes());
         }
+    }
+
+    fn reference(&mut self, reference: &EntityReference) {
+        self.part(b'r', reference_kind(reference.kind));
+        self.part(b'I', reference.id.as_bytes());
+        self.optional(b'T', reference.title.as_deref());
     }
 
     fn attachment(&mut self, attachment: &AttachmentParams) -> Result<(), base64::DecodeError> {

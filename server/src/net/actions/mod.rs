@@ -1,5 +1,6 @@
 //! One request: from its action's name and payload to the work it asks for.
 
+mod edit;
 mod queue;
 mod session;
 mod settings;
@@ -8,6 +9,7 @@ mod transcript;
 mod turn;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -18,6 +20,9 @@ use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::{ACTION_BYTES_MAX, FRAME_BYTES_MAX};
 use usher_shared::protocol::Request;
+use usher_shared::protocol::edit::{
+    EditBeginParams, EditEndParams, EditRenewParams, QueueUpdateParams,
+};
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
 use usher_shared::protocol::queue::{
@@ -41,10 +46,11 @@ use usher_shared::protocol::transcript::{
 use usher_shared::protocol::turn::{TurnCancelParams, TurnResolveParams};
 
 use crate::clock::now;
+use crate::domain::lease::LinkId;
 use crate::domain::session::Caller;
 use crate::net::hub::Hub;
 use crate::net::lanes::Lane;
-use crate::net::wire::{self, CommitUnknown, Refused};
+use crate::net::wire::{self, CommitUnknown, Refused, Viewer};
 use crate::service::Service;
 
 /// What a request came to.
@@ -88,6 +94,17 @@ pub(super) struct Context {
     pub(super) hub: Arc<Hub>,
     pub(super) caller: Caller,
     pub(super) wake: Arc<Notify>,
+    /// The connection that the request came on.
+    pub(super) link: LinkId,
+    /// Whether the connection ever began an edit.
+    pub(super) edits: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Returns who is shown something.
+    pub(super) fn viewer(&self) -> Viewer<'_> {
+        Viewer { caller: &self.caller, link: self.link, now: now() }
+    }
 }
 
 /// Finds what a request asks for; a refusal is answered at once.
@@ -124,6 +141,10 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
         QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
         QueueRestoreParams::ACTION => router.queue_restore(wire::parse(payload)?),
+        EditBeginParams::ACTION => router.edit_begin(wire::parse(payload)?),
+        EditRenewParams::ACTION => router.edit_renew(wire::parse(payload)?),
+        EditEndParams::ACTION => router.edit_end(wire::parse(payload)?),
+        QueueUpdateParams::ACTION => router.queue_update(wire::parse(payload)?),
         EntryGetParams::ACTION => router.entry_get(wire::parse(payload)?),
         QueueMergeParams::ACTION => router.queue_merge(wire::parse(payload)?),
         QueueReorderParams::ACTION => router.queue_reorder(wire::parse(payload)?),

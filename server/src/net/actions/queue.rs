@@ -22,9 +22,9 @@ impl Router {
             QueueGetParams::ACTION,
             move |context| async move {
                 let newest = context.hub.newest(target.session_id);
-                let found = context.service.queue(context.caller, target).await;
+                let found = context.service.queue(context.caller.clone(), target).await;
                 let view = found.map_err(|error| Ok(wire::queue_error(error)))?;
-                Ok(wire::status(view, newest))
+                Ok(wire::status(view, newest, &context.viewer()))
             },
         )
     }
@@ -98,9 +98,10 @@ impl Router {
             [Lane::Session(target.session_id)],
             EntryGetParams::ACTION,
             move |context| async move {
-                let found = context.service.entry(context.caller, target, params.entry_id).await;
-                let entry = found.map_err(|error| Ok(wire::queue_error(error)))?;
-                Ok(wire::queued(&target, entry, false))
+                let found =
+                    context.service.entry(context.caller.clone(), target, params.entry_id).await;
+                let (entry, leases) = found.map_err(|error| Ok(wire::queue_error(error)))?;
+                Ok(wire::shown(&target, entry, &leases, &context.viewer()))
             },
         )
     }

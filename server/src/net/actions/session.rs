@@ -171,7 +171,7 @@ async fn subscribe(
             && matches!(context.hub.missed(id, *place, 0), Missed::Events { .. })
     });
     let limit = if resumes_after.is_some() { 1 } else { PAGE_MESSAGES_DEFAULT };
-    let view = match context.service.view(context.caller, id, limit).await {
+    let view = match context.service.view(context.caller.clone(), id, limit).await {
         Ok(view) => view,
         Err(error) => {
             if watched == Watched::Anew {
@@ -187,7 +187,7 @@ async fn subscribe(
     let has_more = page.has_more;
     let (queue, messages) = match resumes_after {
         Some(_) => (None, None),
-        None => (Some(wire::status(view.queue, newest)), Some(page.messages)),
+        None => (Some(wire::status(view.queue, newest, &context.viewer())), Some(page.messages)),
     };
     let reply = SubscribeReply {
         session,

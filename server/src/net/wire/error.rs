@@ -3,14 +3,18 @@
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::TurnId;
 
+use super::edit::later;
 use super::{CommitUnknown, Refused};
+use crate::clock::now;
 use crate::domain::admission::AdmitRefusal;
+use crate::domain::edit::EditRefusal;
 use crate::domain::merge::Overflow;
 use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError, TurnError,
+    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
+    TurnError,
 };
 use crate::store::{StoreError, TransactError};
 
@@ -113,6 +117,29 @@ pub(in crate::net) fn queue_error(error: QueueError) -> WireError {
         QueueError::Busy => WireError::new(ErrorCode::SessionBusy, text),
         QueueError::NotPromptable => WireError::new(ErrorCode::SessionNotPromptable, text),
         QueueError::Store(error) => store_broken(&error),
+    }
+}
+
+pub(in crate::net) fn edit_error(error: EditError) -> WireError {
+    let text = error.to_string();
+    match error {
+        EditError::Unavailable(_) => unavailable(),
+        EditError::EntryNotFound => WireError::new(ErrorCode::EntryNotFound, text),
+        EditError::Taken { holder_is_you, lasts } => WireError::new(ErrorCode::EditConflict, text)
+            .with("holder_is_you", holder_is_you)
+            .with("expires_at", later(now(), lasts).to_string()),
+        EditError::Refused(refusal) => match refusal {
+            EditRefusal::NotHeld(_) | EditRefusal::TooMany => {
+                WireError::new(ErrorCode::EditConflict, text)
+            }
+            EditRefusal::OperationConflict => WireError::new(ErrorCode::OperationConflict, text),
+            EditRefusal::RevisionConflict { revision } => {
+                WireError::new(ErrorCode::RevisionConflict, text)
+                    .with("target_revision", revision.get())
+            }
+            EditRefusal::Blank => WireError::validation("content", text),
+        },
+        EditError::Store(error) => store_broken(&error),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The protocol's words to the domain's and back: the only place that sees both.
 
+mod edit;
 mod error;
 mod queue;
 mod session;
@@ -9,28 +10,41 @@ mod transcript;
 
 use serde::de::DeserializeOwned;
 use usher_shared::error::WireError;
-use usher_shared::id::AdmissionIdError;
+use usher_shared::id::ClientIdError;
 use usher_shared::limits::CLIENT_QUEUE_ID_BYTES_MAX;
 use usher_shared::protocol::session::Identity;
+use usher_shared::time::UnixMillis;
 
+pub(super) use edit::{edit, edit_lease, edited, shown};
 use strict::Strict;
 
 pub(super) use error::{
-    add_error, find_error, make_error, queue_error, session_error, settings_error, text_error,
-    too_many, transact_error, turn_error,
+    add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
+    text_error, too_many, transact_error, turn_error,
 };
-pub(super) use queue::{admitted, queued, send_now, status, submission};
+pub(super) use queue::{admitted, send_now, status, submission};
 pub(super) use session::{existing_directory, permission, session, task, task_request, user};
 pub(super) use size::fitting;
 pub(super) use transcript::{PageEnd, message, page};
 
-use crate::domain::session::Target;
+use crate::domain::lease::LinkId;
+use crate::domain::session::{Caller, Target};
 
 /// What ends a request without a reply: the link must close with 1011.
 pub(super) struct CommitUnknown;
 
 /// A refusal for the client, or nothing to say at all.
 pub(super) type Refused = Result<WireError, CommitUnknown>;
+
+/// Who is shown something.
+pub(super) struct Viewer<'a> {
+    /// The user.
+    pub(super) caller: &'a Caller,
+    /// The connection.
+    pub(super) link: LinkId,
+    /// When.
+    pub(super) now: UnixMillis,
+}
 
 /// The longest name of a field that an error repeats, bytes: ours are shorter.
 const FIELD_BYTES_MAX: usize = 128;
@@ -76,7 +90,7 @@ fn field_error<R: DeserializeOwned>(payload: &str) -> WireError {
     let is_ours = (1..=FIELD_BYTES_MAX).contains(&field.len()) && field.chars().all(ours);
     let field = if is_ours { field.as_str() } else { "payload" };
     let refused = WireError::validation(field, wrong.words());
-    if text.starts_with(&AdmissionIdError::TooLong.to_string()) {
+    if text.starts_with(&ClientIdError::TooLong.to_string()) {
         return refused.with("limit", CLIENT_QUEUE_ID_BYTES_MAX);
     }
     refused

@@ -11,8 +11,9 @@ use usher_shared::protocol::queue::{
 use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::SenderKind;
 
-use super::bounded;
+use super::edit::shown;
 use super::size::json_bytes;
+use super::{Viewer, bounded};
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
@@ -42,20 +43,12 @@ pub(in crate::net) fn submission(
         ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
         ("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len)),
     ] {
-        if count > 0 {
-            return Err(WireError::validation(field, "this server takes none").with("limit", 0));
-        }
+        no_list(field, count)?;
     }
     let queued_by = sender(caller);
     let fingerprint = fingerprint(&params, &queued_by)
         .map_err(|error| WireError::validation("attachments", error.to_string()))?;
-    let content = PromptText::parse(params.content).map_err(|error| {
-        let refused = WireError::validation("content", error.to_string());
-        match error {
-            PromptTextError::TooLong { limit } => refused.with("limit", limit),
-            PromptTextError::Nul => refused,
-        }
-    })?;
+    let content = PromptText::parse(params.content).map_err(prompt_error)?;
     // With an attachment or a plan comment it may be; above, there is neither.
     if content.is_blank() {
         return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
@@ -78,6 +71,22 @@ pub(in crate::net) fn submission(
         },
     };
     Ok((target, submission))
+}
+
+/// Checks a list of which this server takes none.
+pub(super) fn no_list(field: &str, count: usize) -> Result<(), WireError> {
+    match count {
+        0 => Ok(()),
+        _ => Err(WireError::validation(field, "this server takes none").with("limit", 0)),
+    }
+}
+
+pub(super) fn prompt_error(error: PromptTextError) -> WireError {
+    let refused = WireError::validation("content", error.to_string());
+    match error {
+        PromptTextError::TooLong { limit } => refused.with("limit", limit),
+        PromptTextError::Nul => refused,
+    }
 }
 
 /// Checks what shall be sent now.
@@ -147,8 +156,16 @@ const ENVELOPE_BYTES: usize = 1_024;
 
 /// A status frame has at most [`STATUS_BYTES_MAX`]: what does not fit whole is a stub, and so is
 /// everything behind it.
-pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatus {
-    let QueueView { session, entries, policy } = view;
+pub(in crate::net) fn status(
+    view: QueueView,
+    event_seq: EventSeq,
+    viewer: &Viewer<'_>,
+) -> QueueStatus {
+    let QueueView { session, entries, policy, leases } = view;
+    let blocked = match session.queue.auto_run {
+        AutoRun::On => entries.first().and_then(|head| leases.blocks(head.id)),
+        AutoRun::Off(_) => None,
+    };
     let target = Target {
         task_id: session.task_id,
         session_id: session.id,
@@ -168,13 +185,13 @@ pub(in crate::net) fn status(view: QueueView, event_seq: EventSeq) -> QueueStatu
             AutoRun::On => None,
             AutoRun::Off(reason) => Some(reason),
         },
-        blocked: None,
+        blocked,
         merge_enabled: policy.merge.is_on(),
         auto_merge_enabled: policy.auto_merge.is_on(),
     };
     let mut room = STATUS_BYTES_MAX.saturating_sub(ENVELOPE_BYTES + json_bytes(&status));
     for (place, entry) in status.entries.iter_mut().zip(entries) {
-        let whole = StatusEntry::Whole(Box::new(queued(&target, entry, false)));
+        let whole = StatusEntry::Whole(Box::new(shown(&target, entry, &leases, viewer)));
         match room.checked_sub(json_bytes(&whole).saturating_sub(json_bytes(place))) {
             Some(left) => (room, *place) = (left, whole),
             None => break,
@@ -189,20 +206,27 @@ fn stub(entry: &Entry) -> StatusEntry {
 
 #[cfg(test)]
 mod tests {
-    use usher_shared::id::AdmissionId;
+    use usher_shared::id::{AdmissionId, UserId};
     use usher_shared::limits::{ADMISSION_IDS_MAX, ENTRIES_MAX};
     use usher_shared::protocol::frame::{FrameKind, write_frame};
+    use usher_shared::time::UnixMillis;
+    use uuid::Uuid;
 
     use super::*;
     use crate::domain::entry::Provenance;
     use crate::domain::fixtures;
+    use crate::domain::lease::{LeaseInstant, Leases, LinkId};
     use crate::domain::settings::{QueuePolicy, Switch};
 
     /// The size of the largest frame with a status of these entries, and how many are whole in it.
     fn shown(entries: Vec<Entry>) -> (usize, usize) {
         let policy = QueuePolicy { max_per_session: 0, merge: Switch::On, auto_merge: Switch::On };
-        let view = QueueView { session: fixtures::session(None), entries, policy };
-        let status = status(view, EventSeq::new(u64::MAX >> 11));
+        let leases = Leases { now: LeaseInstant(0), stored: Vec::new() };
+        let view = QueueView { session: fixtures::session(None), entries, policy, leases };
+        let caller = Caller { id: UserId::from_uuid(Uuid::nil()), name: String::new() };
+        let link = LinkId(Uuid::nil());
+        let viewer = Viewer { caller: &caller, link, now: UnixMillis::new(0) };
+        let status = status(view, EventSeq::new(u64::MAX >> 11), &viewer);
         let whole = |entry: &&StatusEntry| matches!(entry, StatusEntry::Whole(_));
         let whole = status.entries.iter().take_while(whole).count();
         let stubs = &status.entries[whole..];

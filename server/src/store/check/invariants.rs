@@ -183,6 +183,28 @@ pub(super) const ROWS: &[Invariant] = invariants! {
         "no admission is in two entries or messages",
         Walk(provenance::sessions_with_a_double);
 
+    // Edits.
+    lease_ids of "edit_leases":
+        "ids have 16 bytes, generations and revisions begin at 1, saved is 0 or 1",
+        Broken("SELECT entry_key FROM edit_leases WHERE length(lease_id) <> 16 \
+                OR length(link_id) <> 16 OR length(node_id) <> 16 OR generation < 1 \
+                OR target_revision < 1 OR saved NOT IN (0, 1)");
+    lease_entry of "edit_leases":
+        "a lease is of a waiting entry of its session that a user sent",
+        Broken("SELECT l.entry_key FROM edit_leases l JOIN queue_entries e ON e.key = l.entry_key \
+                WHERE l.lease_id IS NOT NULL AND (e.session_key <> l.session_key \
+                OR e.turn_id IS NOT NULL OR e.undo_id IS NOT NULL OR e.sender_kind IN ('agent', 'workflow', 'server'))");
+    lease_holder of "edit_leases":
+        "a connection and its server hold a lease, or nobody does",
+        Broken("SELECT entry_key FROM edit_leases WHERE (link_id IS NULL) <> (node_id IS NULL) \
+                OR (lease_id IS NULL AND link_id IS NOT NULL) OR expires_at > ends_at");
+    edit_operation of "edit_operations":
+        "an operation is of a lease under which something was saved, and of a revision there was",
+        Broken("SELECT o.entry_key FROM edit_operations o JOIN edit_leases l \
+                ON l.entry_key = o.entry_key JOIN queue_entries e ON e.key = o.entry_key \
+                WHERE l.lease_id IS NULL OR l.saved = 0 OR length(o.fingerprint) <> 32 \
+                OR o.revision < 2 OR o.revision > e.revision");
+
     // Receipts.
     receipt_incarnation of "queue_admission_receipts":
         "a receipt belongs to an incarnation that exists",

@@ -22,7 +22,7 @@ INSERT INTO session_incarnations (key, id, session_key) VALUES
  (4, 'i4--------------', 1);
 INSERT INTO sessions (key, id, task_key, incarnation_key, agent, title, client_request_id,
   created_at, last_seq, queue_revision, queue_stored, next_position, auto_run_off) VALUES
- (1, 's1--------------', 1, 4, 'demo', 't', 'r1', 0, 3, 9, 2, 9, 'user'),
+ (1, 's1--------------', 1, 4, 'demo', 't', 'r1', 0, 3, 9, 4, 9, 'user'),
  (2, 's2--------------', 1, 2, 'demo', 't', NULL, 0, 2, 9, 1, 9, NULL),
  (3, 's3--------------', 2, 3, 'demo', 't', NULL, 0, 0, 9, 1, 9, NULL);
 INSERT INTO queue_entries (key, id, session_key, position, content, plan_mode, provenance,
@@ -36,7 +36,9 @@ INSERT INTO queue_entries (key, id, session_key, position, content, plan_mode, p
  (4, 'e4--------------', 2, 1, 'x', 0, NULL, 0, 'agent', 'a', 'demo', 1,
   'o5--------------', NULL, NULL),
  (5, 'e5--------------', 3, 1, 'x', 0, '{\"ids\":[\"k1\"]}', 0, 'user', 'u', 'anna', 1,
-  'o3--------------', NULL, NULL);
+  'o3--------------', NULL, NULL),
+ (6, 'e6--------------', 1, 7, 'x', 0, NULL, 0, 'user', 'u', 'anna', 2, NULL, NULL, NULL),
+ (7, 'e7--------------', 1, 8, 'x', 0, NULL, 0, 'user', 'u', 'anna', 1, NULL, NULL, NULL);
 INSERT INTO queue_admission_receipts (key, incarnation_key, client_queue_id, fingerprint, entry_id,
   outcome, queue_revision, position, content, content_truncated, plan_mode, provenance,
   accepted_at, sender_kind, sender_id, sender_name, entry_revision, base_key, base_bytes) VALUES
@@ -68,6 +70,13 @@ INSERT INTO messages (key, id, session_key, incarnation_key, seq, turn_id, role,
  (3, 'm3--------------', 1, 4, 3, NULL, 'user', 'x', 1, 'complete', '{\"ids\":[\"k4\"]}', 0),
  (4, 'm4--------------', 2, 2, 1, 'o2--------------', 'user', 'x', 1, 'complete', NULL, 0),
  (5, 'm5--------------', 2, 2, 2, 'o2--------------', 'agent', '', 0, 'streaming', NULL, 0);
+INSERT INTO edit_leases (entry_key, session_key, generation, lease_id, link_id, node_id,
+  target_revision, expires_at, ends_at, saved) VALUES
+ (6, 1, 3, 'l1--------------', 'c1--------------', 'n1--------------', 1, 5, 9, 1),
+ (7, 1, 1, 'l2--------------', NULL, NULL, 1, 5, 9, 0),
+ (4, 2, 1, NULL, NULL, NULL, 1, 5, 9, 0);
+INSERT INTO edit_operations (entry_key, operation_id, fingerprint, revision) VALUES
+ (6, 'w1', zeroblob(32), 2);
 INSERT INTO message_parts (message_key, start_byte, content) VALUES (2, 3, 'defg'), (2, 7, 'hijkl');
 ";
 
@@ -95,6 +104,14 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
     ("turn_ids", &[1], "UPDATE turns SET node_id = x'00' WHERE key = 1"),
     ("message_ids", &[2], "UPDATE messages SET id = x'00' WHERE key = 2"),
     ("node_ids", &[1], "UPDATE nodes SET id = x'00'"),
+    ("lease_ids", &[6], "UPDATE edit_leases SET link_id = x'00' WHERE entry_key = 6"),
+    ("lease_ids", &[4], "UPDATE edit_leases SET generation = 0 WHERE entry_key = 4"),
+    ("lease_entry", &[7], "UPDATE edit_leases SET session_key = 2 WHERE entry_key = 7"),
+    ("lease_entry", &[4], "UPDATE edit_leases SET lease_id = zeroblob(16) WHERE entry_key = 4"),
+    ("lease_holder", &[7], "UPDATE edit_leases SET node_id = zeroblob(16) WHERE entry_key = 7"),
+    ("lease_holder", &[6], "UPDATE edit_leases SET ends_at = 4 WHERE entry_key = 6"),
+    ("edit_operation", &[6], "UPDATE edit_leases SET saved = 0 WHERE entry_key = 6"),
+    ("edit_operation", &[6], "UPDATE edit_operations SET revision = 3"),
     ("task_kinds", &[1], "UPDATE tasks SET kind = 'chore' WHERE key = 1"),
     ("auto_run_reasons", &[1], "UPDATE sessions SET auto_run_off = 'because' WHERE key = 1"),
     ("entry_senders", &[1, 2, 3], "UPDATE queue_entries SET sender_kind = 'x' WHERE key < 4"),
@@ -142,7 +159,7 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
         "queue_bound",
         &[1],
         "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n \
-      WHERE i < 1098) INSERT INTO queue_entries (id, session_key, position, content, plan_mode, \
+      WHERE i < 1096) INSERT INTO queue_entries (id, session_key, position, content, plan_mode, \
       queued_at, sender_kind, sender_id, sender_name, revision) SELECT randomblob(16), 1, i, 'x', \
       0, 0, 'user', 'u', 'anna', 1 FROM n; \
       UPDATE sessions SET queue_stored = 1001, next_position = 2000 WHERE key = 1",

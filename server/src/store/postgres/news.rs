@@ -1,10 +1,11 @@
 //! What a commit tells other servers: who and what, never content. Sent by `pg_notify` in the
 //! same transaction, so that only what was committed is told.
 
-use usher_shared::id::{MessageId, SessionId, TaskId, TurnId, UserId};
-use usher_shared::vocabulary::{TurnOutcome, TurnReason};
+use usher_shared::id::{EntryId, LeaseId, MessageId, SessionId, TaskId, TurnId, UserId};
+use usher_shared::vocabulary::{EditLost, TurnOutcome, TurnReason};
 use uuid::Uuid;
 
+use crate::domain::lease::{LinkId, LostLease};
 use crate::domain::{Change, Decision, Event};
 
 /// PostgreSQL refuses a payload of 8,000 bytes.
@@ -48,6 +49,10 @@ fn line(session: SessionId, event: &Event) -> Option<String> {
         Event::QueueChanged => format!("queue {session}"),
         Event::SessionChanged => format!("session {session}"),
         Event::TaskChanged(task) => format!("task {session} {task}"),
+        Event::EditLost(lost) => {
+            let LostLease { link, task_id, entry_id, lease_id, reason } = lost;
+            format!("lost {session} {task_id} {entry_id} {lease_id} {} {reason}", link.0)
+        }
         Event::TaskGone(task, owner) => format!("task_gone {session} {task} {owner}"),
         Event::SessionGone(task, owner) => format!("session_gone {session} {task} {owner}"),
         Event::MayStart => format!("may_start {session}"),
@@ -88,6 +93,16 @@ fn read_line(line: &str) -> Option<News> {
         "task" => Event::TaskChanged(task(words.next())?),
         "task_gone" => Event::TaskGone(task(words.next())?, user(words.next())?),
         "session_gone" => Event::SessionGone(task(words.next())?, user(words.next())?),
+        "lost" => {
+            let mut id = || Uuid::try_parse(words.next()?).ok();
+            Event::EditLost(LostLease {
+                task_id: TaskId::from_uuid(id()?),
+                entry_id: EntryId::from_uuid(id()?),
+                lease_id: LeaseId::from_uuid(id()?),
+                link: LinkId(id()?),
+                reason: EditLost::parse(words.next()?)?,
+            })
+        }
         "may_start" => Event::MayStart,
         "stop" => Event::StopAsked(turn(words.next())?),
         "began" => Event::TurnStarted(turn(words.next())?),
@@ -140,6 +155,13 @@ mod tests {
             Event::QueueChanged,
             Event::SessionChanged,
             Event::TaskChanged(task),
+            Event::EditLost(LostLease {
+                link: LinkId(Uuid::from_u128(5)),
+                task_id: TaskId::from_uuid(Uuid::from_u128(4)),
+                entry_id: EntryId::from_uuid(Uuid::from_u128(6)),
+                lease_id: LeaseId::from_uuid(Uuid::from_u128(9)),
+                reason: EditLost::HeldTooLong,
+            }),
             Event::MayStart,
             Event::StopAsked(turn_id),
             Event::TurnStarted(turn_id),
