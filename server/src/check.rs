@@ -22,7 +22,13 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DIR", required_unless_present = "database")]
     pub data_dir: Option<PathBuf>,
     /// A PostgreSQL database instead: postgres://USER:PASSWORD@HOST/NAME
-    #[arg(long, value_name = "URL", conflicts_with = "data_dir", value_parser = DatabaseUrl::any)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "USHER_DATABASE",
+        hide_env_values = true,
+        value_parser = DatabaseUrl::any
+    )]
     pub database: Option<DatabaseUrl>,
     /// Print one JSON object
     #[arg(long)]

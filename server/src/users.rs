@@ -67,7 +67,13 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "DIR", required_unless_present = "database")]
     data_dir: Option<PathBuf>,
     /// A PostgreSQL database instead: postgres://USER:PASSWORD@HOST/NAME
-    #[arg(long, value_name = "URL", conflicts_with = "data_dir", value_parser = DatabaseUrl::any)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "USHER_DATABASE",
+        hide_env_values = true,
+        value_parser = DatabaseUrl::any
+    )]
     database: Option<DatabaseUrl>,
 }
 

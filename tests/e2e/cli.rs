@@ -18,6 +18,13 @@ fn send_wait_answers_without_a_terminal_and_without_a_server_running() {
 }
 
 #[test]
+fn a_token_for_another_server_is_not_shown_to_ones_own() {
+    let user = UserHome::with_env(&[("USHER_TOKEN", "of another server")]);
+    let ran = user.usher(&["send", "--wait", "--json", "hi"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
 fn the_same_id_twice_is_the_same_admission_and_another_text_is_a_conflict() {
     let user = UserHome::new();
     let first = user.usher(&["send", "--wait", "--json", "--id", "my-id", "hi"]);

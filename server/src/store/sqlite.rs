@@ -99,7 +99,8 @@ pub(super) fn is_there(path: &Path) -> Result<(), StoreError> {
         }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let why = "there is none yet; a start of usherd makes it";
+            let why = "there is none yet; a start of usherd makes it, and --database names a \
+                       PostgreSQL one";
             Err(StoreError::Database(why.to_owned()))
         }
         Err(error) => Err(StoreError::Io(error.to_string())),

@@ -55,7 +55,7 @@ impl State {
     }
 
     fn context(&self) -> Context {
-        match (self.focus, self.permission.focus(self.now)) {
+        match (self.focus, self.card_focus()) {
             (Focus::Help, _) => Context::Help,
             (Focus::Sessions, _) => Context::Sessions,
             (Focus::Queue, _) => Context::Queue,
@@ -159,7 +159,7 @@ impl State {
             }
             Focus::Chat => {}
         }
-        if self.permission.focus(self.now) == CardFocus::Focused {
+        if self.card_focus() == CardFocus::Focused {
             return self.permission.step_aside();
         }
         let turn = self.stoppable_turn();

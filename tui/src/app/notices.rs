@@ -133,7 +133,7 @@ impl State {
             key_for(context, command).map(|key| (key.to_string(), self.text(id)))
         };
         let hints = match self.focus {
-            Focus::Chat if self.permission.focus(self.now) == CardFocus::Focused => vec![
+            Focus::Chat if self.card_focus() == CardFocus::Focused => vec![
                 hint(Context::Permission, Command::Back, "tui-hint-chat"),
                 hint(Context::Permission, Command::ShowAll, "tui-hint-whole-call"),
                 hint(Context::Permission, Command::Help, "tui-hint-help"),

@@ -1,8 +1,8 @@
 //! The agent's open question.
 //!
 //! Its card appears by itself but then takes keys only after half a second in which nothing was
-//! typed, so that a prompt being written can never answer it. Whoever goes to it by hand can answer
-//! at once. Enter never answers.
+//! typed, and never while there is a draft: a prompt being written can never answer it, however long
+//! its writer stops to think. Whoever goes to it by hand can answer at once. Enter never answers.
 
 use usher_shared::id::PermissionId;
 use usher_shared::protocol::session::{
@@ -134,6 +134,11 @@ impl Card {
         }
     }
 
+    /// Whether its person came to it.
+    fn was_asked_for(&self) -> bool {
+        self.question.is_some_and(|question| question.guard == Guard::None)
+    }
+
     fn detail(&self) -> Detail {
         self.question.map_or(Detail::Start, |question| question.detail)
     }
@@ -246,13 +251,26 @@ impl State {
         rows
     }
 
+    /// Returns whether the card takes keys: with a draft only if its person came to it.
+    pub(crate) fn card_focus(&self) -> CardFocus {
+        let has_draft = !self.composer.buffer().is_empty();
+        match self.permission.focus(self.now) {
+            CardFocus::Guarded | CardFocus::Focused
+                if has_draft && !self.permission.was_asked_for() =>
+            {
+                CardFocus::Aside
+            }
+            focus => focus,
+        }
+    }
+
     /// Returns the rows that say which key gives which answer.
     pub(crate) fn permission_options(&self, columns: usize) -> Vec<Clean> {
         let session = self.mirror().map(|mirror| mirror.session());
         let Some(permission) = session.and_then(|session| session.permission.as_ref()) else {
             return Vec::new();
         };
-        let items: Vec<String> = match self.permission.focus(self.now) {
+        let items: Vec<String> = match self.card_focus() {
             CardFocus::Answered => vec![self.localizer.text("tui-permission-answered")],
             CardFocus::Aside => {
                 let key = key_for(Context::Chat, Command::FocusPermission);

@@ -61,6 +61,8 @@ fn dispatch(
         Ok(server) => server,
         Err(exit) => return ExitCode::from(exit),
     };
+    // A token is for the server that somebody named: one's own asks for none.
+    let token = token.filter(|_| matches!(server, Server::Named(_)));
     match command {
         Some(command) => ExitCode::from(one_shot(command, server, token, &output)),
         None => screen(server, token, output),

@@ -13,8 +13,7 @@ pub(super) fn draw(state: &State, areas: &Areas, buffer: &mut Buffer) -> Option<
     let said = state.notice_rows(usize::from(notices.width));
     rows::draw(&last_rows(said, notices.height), theme, notices, buffer);
 
-    let has_focus =
-        state.focus == Focus::Chat && state.permission.focus(state.now) != CardFocus::Focused;
+    let has_focus = state.focus == Focus::Chat && state.card_focus() != CardFocus::Focused;
     let sign = Clean::line(theme.signs.prompt);
     let style = if has_focus { theme.accent() } else { theme.quiet() };
     let area = areas.composer;

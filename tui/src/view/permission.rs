@@ -14,7 +14,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let theme = state.theme;
     let agent = mirror.session().agent.as_str();
     let label = state.text_with("tui-permission-title", &[("agent", agent.into())]);
-    let focus = state.permission.focus(state.now);
+    let focus = state.card_focus();
     let style = match focus {
         CardFocus::Focused => theme.accent(),
         CardFocus::None | CardFocus::Guarded | CardFocus::Aside | CardFocus::Answered => {

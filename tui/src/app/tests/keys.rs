@@ -194,13 +194,17 @@ fn a_question_takes_the_focus_after_half_a_second_without_keys() {
     peer.ask("cargo test");
     peer.pass(300);
     peer.type_text("a");
-    assert_eq!(peer.draft(), "a");
+    peer.key(KeyCode::Backspace);
+    peer.pass(300);
+    peer.type_text("a");
+    peer.key(KeyCode::Backspace);
+    assert_eq!(peer.asked_for("permission.respond").len(), 0);
     peer.pass(600);
     peer.key(KeyCode::Char('x'));
     peer.key(KeyCode::Enter);
     assert_eq!(peer.asked_for("permission.respond").len(), 0);
     assert_eq!(peer.asked_for("message.queue.add").len(), 0);
-    assert_eq!(peer.draft(), "a");
+    assert_eq!(peer.draft(), "");
     peer.key(KeyCode::Char('A'));
     peer.key(KeyCode::Char('r'));
     let asked = peer.asked_for("permission.respond");
@@ -218,6 +222,15 @@ fn a_prompt_being_typed_never_answers_a_question() {
     }
     assert_eq!(peer.asked_for("permission.respond").len(), 0);
     assert_eq!(peer.draft(), format!("st{}", "ar".repeat(20)));
+    // However long its writer thinks.
+    peer.pass(60_000);
+    peer.type_text(" at it");
+    assert_eq!(peer.asked_for("permission.respond").len(), 0);
+    assert_eq!(peer.draft(), format!("st{} at it", "ar".repeat(20)));
+    assert_eq!(peer.state.permission_options(80)[0].to_string(), "Alt+A to answer");
+    peer.alt('a');
+    peer.key(KeyCode::Char('r'));
+    assert_eq!(peer.asked_for("permission.respond")[0]["option_id"], json!("no"));
 }
 
 #[test]
