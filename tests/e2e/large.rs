@@ -1,10 +1,12 @@
 //! What is too large to be shown at once, and how the whole of it is read.
 
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 use usher_tests::chat::{by_role, string};
 use usher_tests::client::{Client, Refusal};
 use usher_tests::fill;
 use usher_tests::scene::{Scene, refused};
+use usher_tests::server::Server;
 
 /// The longest text that there may be.
 const LONGEST: usize = 262_144;
@@ -229,4 +231,16 @@ async fn of_thousands_of_tasks_and_sessions_the_newest_are_listed() {
         assert!((listed..=1_000).contains(&found.len()), "{}", found.len());
         assert_eq!(found.last(), Some(&more));
     }
+}
+
+#[tokio::test]
+async fn who_pings_without_end_is_cut_off() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let mut other = Client::connect(&server).await;
+    for _ in 0..=1_000 {
+        client.send_raw(Message::Ping(Vec::new().into())).await.unwrap();
+    }
+    assert_eq!(client.closed().await.code, Some(1008));
+    other.ok("ping", json!({})).await;
 }

@@ -313,3 +313,28 @@ async fn term_finishes_closes_and_leaves_nothing_on_stdout_but_the_first_line() 
     let mut client = Client::connect(&server).await;
     assert_eq!(contents(&client.entries(&chat).await), ["A"]);
 }
+
+#[tokio::test]
+async fn a_database_that_is_taken_away_accepts_nothing_and_goes_on_when_it_is_back() {
+    let server = Server::start();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    client.admit(&chat, "before", "before").await;
+    let file = database(server.launch());
+    for name in ["usher.db", "usher.db-wal"] {
+        let (file, away) = (file.with_file_name(name), file.with_file_name(format!("{name}.away")));
+        fs::rename(&file, &away).unwrap();
+        let refused = client.add(&chat, name, name).await.unwrap_err();
+        assert_eq!(refused.code, "queue_admission_unavailable", "{name}");
+        // Another one in its place is not it.
+        fs::copy(&away, &file).unwrap();
+        let refused = client.add(&chat, name, name).await.unwrap_err();
+        assert_eq!(refused.code, "queue_admission_unavailable", "{name}");
+        fs::rename(&away, &file).unwrap();
+        assert_eq!(accepted(&client.add(&chat, name, name).await).1, "admitted");
+    }
+    let launch = server.kill();
+    let server = launch.start();
+    let mut client = Client::connect(&server).await;
+    assert_eq!(contents(&client.entries(&chat).await), ["before", "usher.db", "usher.db-wal"]);
+}

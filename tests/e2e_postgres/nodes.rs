@@ -221,3 +221,35 @@ async fn a_server_that_was_taken_for_dead_stops_its_agents_and_changes_nothing_m
     here.admit(&other, "k1", "/demo say again").await;
     here.until_said(&other, "again").await;
 }
+
+/// The agent says its first word when others have settled its turn.
+#[tokio::test]
+async fn what_an_agent_says_first_when_its_turn_is_settled_waits_for_no_more() {
+    let agent = "[agents.late]\nkind = \"command\"\ncommand = \"sh\"\nargs = [\"-c\", \
+        \"cat >input; while [ ! -e go ]; do sleep 0.02; done; echo late; sleep 60\"]\n";
+    let launch = Launch::new().config(&format!("{IMPATIENT}{agent}"));
+    let first = launch.start();
+    let mut here = Client::connect(&first).await;
+    let work = launch.home().path("work");
+    let fields = json!({"agent": "late", "workspace_dir": work});
+    let chat = Chat::create_with(&mut here, fields).await;
+    here.subscribe(&chat).await;
+    here.admit(&chat, "k1", "wait").await;
+    here.until_running(&chat).await;
+    let second = launch.beside().start();
+    let mut there = Client::connect(&second).await;
+    there.subscribe(&chat).await;
+    first.signal(Signal::STOP);
+    let ended = there.notified("turn.ended", |_| true).await;
+    assert_eq!(ended["outcome"], "interrupted");
+    std::fs::write(work.join("go"), "").unwrap();
+    first.signal(Signal::CONT);
+    // It goes on under a new lease, and has let go of its agents by then.
+    let mut here = Client::connect(&first).await;
+    let other = Chat::create(&mut here).await;
+    here.subscribe(&other).await;
+    here.admit(&other, "k1", "/demo say again").await;
+    here.until_said(&other, "again").await;
+    let transcript = there.transcript(&chat).await;
+    assert!(transcript.iter().all(|message| message["status"] != "streaming"), "{transcript:?}");
+}

@@ -38,6 +38,8 @@ use super::welcome::{Credential, Guest};
 use super::wire::{self, CommitUnknown};
 use crate::service::FindError;
 
+/// Pings of a peer between two heartbeats; no client needs more than one.
+const PINGS_MAX: u32 = 1_000;
 /// Events taken from a ring at once.
 const EVENTS_AT_ONCE: usize = 256;
 /// A connection must say hello within this time.
@@ -61,6 +63,7 @@ pub(super) async fn serve<S>(
         socket: Duplex::new(socket),
         heard: Instant::now(),
         bad_frames: 0,
+        pings: 0,
         asked: None,
         wake: Arc::new(Notify::new()),
         server,
@@ -82,6 +85,8 @@ struct Link<S> {
     silence_max: Duration,
     heard: Instant,
     bad_frames: u32,
+    /// Of the peer, since the last heartbeat.
+    pings: u32,
     /// Says when this link shall end; known after the hello.
     asked: Option<watch::Receiver<Option<EndReason>>>,
     /// Notified of events in watched sessions.
@@ -138,9 +143,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
         match received {
             None | Some(Ok(Message::Close(_))) => Err(Ended::ByPeer),
             Some(Ok(Message::Text(text))) => Ok(Received::Text(text.as_str().to_owned())),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
-                Ok(Received::Control)
+            Some(Ok(Message::Ping(_))) => {
+                self.pings += 1;
+                match self.pings > PINGS_MAX {
+                    // Each is answered, also to a peer that does not read.
+                    true => Err(Ended::WithCode(CloseCode::Policy, "too many pings")),
+                    false => Ok(Received::Control),
+                }
             }
+            Some(Ok(Message::Pong(_) | Message::Frame(_))) => Ok(Received::Control),
             Some(Ok(Message::Binary(_))) => {
                 self.refuse(None, "binary frames mean nothing here").await?;
                 Ok(Received::Control)
@@ -423,6 +434,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Link<S> {
     }
 
     async fn beat(&mut self) -> Result<(), Ended> {
+        self.pings = 0;
         if self.heard.elapsed() >= self.silence_max {
             return Err(Ended::Dead);
         }

@@ -158,6 +158,8 @@ impl Service {
                 if let Some(known) = reads.message(&session, id)? {
                     return Ok(Decision::unchanged(known.seq));
                 }
+                // What comes when the turn is over stays part of it, and nothing waits for more.
+                let is_open = session.turn.is_some_and(|turn| turn.id == turn_id);
                 let message = Message {
                     id,
                     session_id,
@@ -167,7 +169,7 @@ impl Service {
                     role: new.role,
                     content_bytes: new.text.len() as u64,
                     content: Arc::from(new.text.as_str()),
-                    status: new.status,
+                    status: if is_open { new.status } else { MessageStatus::Complete },
                     details: MessageDetails { tool: new.tool.clone(), ..MessageDetails::default() },
                     created_at: now(),
                 };

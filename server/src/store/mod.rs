@@ -14,6 +14,7 @@ mod conn;
 mod contract;
 mod error;
 mod handle;
+mod in_place;
 mod leases;
 mod log_watch;
 mod migrate;

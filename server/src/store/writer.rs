@@ -18,6 +18,7 @@ use usher_shared::id::SessionId;
 
 use super::error::{StoreError, TransactError};
 use super::handle::{EventSink, add_first_user};
+use super::in_place::OpenFiles;
 use super::log_watch::{LogCare, LogWatch};
 use super::node::Node;
 use super::reads::Reads;
@@ -63,15 +64,16 @@ impl SqliteStore {
             (0..READERS).map(|_| Ok(sqlite::open_reader(database)?.of(&node))).collect();
         let (jobs, waiting) = mpsc::channel(JOBS_MAX);
         let checkpointer = Checkpointer::start(database, sync)?;
+        let path = database.to_owned();
         let reopen = {
-            let path = database.to_owned();
+            let path = path.clone();
             move || Ok(sqlite::open_writer(&path, sync)?.of(&node))
         };
         thread::Builder::new()
             .name("usher-writer".to_owned())
             .spawn(move || {
                 let _end = EndsTheProcess;
-                write_loop(writer, waiting, &*sink, &checkpointer, &reopen);
+                write_loop(&path, writer, waiting, &*sink, &checkpointer, &reopen);
                 // Until here no other server may open the directory.
                 drop(lock);
             })
@@ -294,7 +296,12 @@ fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreErro
     Ok(())
 }
 
+fn displaced() -> StoreError {
+    StoreError::Io("the database was deleted or replaced".to_owned())
+}
+
 fn write_loop(
+    database: &Path,
     mut writer: Sqlite,
     mut waiting: mpsc::Receiver<Box<dyn Job>>,
     sink: &dyn EventSink,
@@ -303,13 +310,18 @@ fn write_loop(
 ) {
     let mut batch: Vec<Box<dyn Job>> = Vec::with_capacity(BATCH_MAX);
     let mut log = LogWatch::new();
+    let mut files = OpenFiles::of(database);
     while waiting.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
         let mut events = Vec::new();
-        let mut commit = commit_group(&mut writer, &mut batch, &mut events);
+        let mut commit = match files.are_in_place() {
+            true => commit_group(&mut writer, &mut batch, &mut events),
+            false => Commit::NotStored(displaced),
+        };
         if let Commit::Unknown(why) = &commit {
             error!(%why, "commit failed; reopening the database");
             match reopen() {
                 Ok(fresh) => {
+                    files = OpenFiles::of(database);
                     let failed = mem::replace(&mut writer, fresh);
                     let trail = failed.trail.clone();
                     // Its locks end with it.
@@ -318,6 +330,9 @@ fn write_loop(
                 }
                 Err(error) => error!(%error, "the database cannot be reopened yet"),
             }
+        }
+        if matches!(commit, Commit::Durable) && !files.are_in_place() {
+            commit = Commit::Unknown("the database was deleted or replaced".to_owned());
         }
         if matches!(commit, Commit::Durable) {
             stop::point("after_commit");

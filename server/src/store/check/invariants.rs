@@ -262,9 +262,10 @@ pub(super) const ROWS: &[Invariant] = invariants! {
         Broken("SELECT key FROM turns WHERE (ended_at IS NULL) <> (outcome IS NULL) \
                 OR (ended_at IS NULL AND reason IS NOT NULL) OR stop_asked NOT IN (0, 1)");
     turn_of_archived_task of "turns":
-        "no turn of an archived task is open",
+        "an open turn of an archived task shall stop",
         Broken("SELECT o.key FROM turns o JOIN sessions s ON s.key = o.session_key \
-                JOIN tasks t ON t.key = s.task_key WHERE o.ended_at IS NULL AND t.archived = 1");
+                JOIN tasks t ON t.key = s.task_key WHERE o.ended_at IS NULL AND t.archived = 1 \
+                AND o.stop_asked = 0");
     turn_prompt of "turns":
         "until an agent has it, the prompt of an open turn is in the queue or in the transcript, \
          not in both",
