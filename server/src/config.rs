@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use usher_shared::limits::{ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS};
+use usher_shared::limits::{
+    ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS, LINKS_MAX, LINKS_PER_USER_MAX,
+};
 use usher_shared::vocabulary::SettingSource;
 
 use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
 use crate::domain::lease::LeaseTimes;
 use crate::domain::settings::{Given, GivenSettings, Switch};
+use crate::net::LinkBounds;
 use crate::store::DatabaseUrl;
 
 /// The environment variable that beats every other source of the queue's cap.
@@ -66,6 +69,8 @@ pub struct Settings {
     pub dispatch_pass: Duration,
     /// How long other servers over the same database wait for a silent one.
     pub node_lease: Duration,
+    /// How many connections there may be.
+    pub link_bounds: LinkBounds,
     /// How long edit leases live.
     pub lease_times: LeaseTimes,
     /// Web pages that may connect, by origin.
@@ -116,6 +121,8 @@ struct File {
     node_lease: Option<String>,
     lease_ttl: Option<String>,
     lease_hold_max: Option<String>,
+    connections_max: Option<i64>,
+    connections_per_user_max: Option<i64>,
     dispatch_pass: Option<String>,
     #[serde(default)]
     allowed_origins: Vec<String>,
@@ -185,6 +192,14 @@ impl Settings {
         Ok(Self {
             queue,
             node_lease: time("node_lease", &file.node_lease, Duration::from_secs(15))?,
+            link_bounds: LinkBounds {
+                per_user: count(
+                    "connections_per_user_max",
+                    file.connections_per_user_max,
+                    LINKS_PER_USER_MAX,
+                )?,
+                all: count("connections_max", file.connections_max, LINKS_MAX)?,
+            },
             lease_times: LeaseTimes {
                 ttl: millis(time("lease_ttl", &file.lease_ttl, LEASE_TTL)?),
                 hold_max: millis(time("lease_hold_max", &file.lease_hold_max, LEASE_HOLD)?),
@@ -277,6 +292,19 @@ fn heartbeat(text: &Option<String>) -> Result<Duration, ConfigError> {
             key: "heartbeat".to_owned(),
             value: text.clone(),
             why: "at least a second",
+        }),
+    }
+}
+
+/// Reads a number of which none would make no sense.
+fn count(key: &str, given: Option<i64>, default: usize) -> Result<usize, ConfigError> {
+    match given.map(usize::try_from) {
+        None => Ok(default),
+        Some(Ok(count)) if count > 0 => Ok(count),
+        Some(_) => Err(ConfigError::Value {
+            key: key.to_owned(),
+            value: given.unwrap_or_default().to_string(),
+            why: "a whole number from 1",
         }),
     }
 }

@@ -155,6 +155,7 @@ async fn run(args: ServeArgs) -> Result<(), String> {
         store_id,
         owner,
         lease_ttl_ms: settings.lease_times.ttl.unsigned_abs(),
+        link_bounds: settings.link_bounds,
         heartbeat: settings.heartbeat,
         allowed_origins: settings.allowed_origins,
         draining,

@@ -72,10 +72,11 @@ pub const PATH_BYTES_MAX: usize = 4_096;
 pub const BAD_FRAMES_MAX: u32 = 10;
 /// Queue capacity when nobody chose one.
 pub const QUEUE_CAP_DEFAULT: u32 = 10;
-/// Connections of one user: every terminal and script of a person, several times over.
-pub const LINKS_PER_USER_MAX: usize = 256;
-/// Connections of all users together: their memory and files are what a small machine has.
-pub const LINKS_MAX: usize = 2_048;
+/// Connections of one user unless configured otherwise: an idle one takes some 12 KB, and a fleet of
+/// scripts may act for one user.
+pub const LINKS_PER_USER_MAX: usize = 16_384;
+/// Connections of all users together unless configured otherwise.
+pub const LINKS_MAX: usize = 32_768;
 /// Sessions that one connection watches: more than a screen shows, and each keeps its newest events.
 pub const SUBSCRIPTIONS_MAX: usize = 256;
 /// The interval of the server's pings, milliseconds. Silence of 2.5 of them drops a link.

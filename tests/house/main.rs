@@ -222,9 +222,6 @@ fn every_error_code_is_reached_by_a_test_of_the_real_server() {
         ErrorCode::AttachmentUnavailable,
         ErrorCode::ReferenceInvalid,
         ErrorCode::PlanCommentConflict,
-        ErrorCode::EditConflict,
-        ErrorCode::OperationConflict,
-        ErrorCode::RevisionConflict,
     ];
     let tests: Vec<String> =
         rust_files("tests/e2e").iter().map(|path| fs::read_to_string(path).unwrap()).collect();

@@ -20,6 +20,16 @@ pub fn with_identity() -> Vec<(&'static str, Value)> {
         ("message.queue.restore", json!({"undo_id": UNKNOWN})),
         ("message.queue.merge", json!({"entry_id": UNKNOWN})),
         ("message.queue.reorder", json!({"ordered_ids": []})),
+        ("message.queue.edit.begin", json!({"entry_id": UNKNOWN})),
+        ("message.queue.edit.renew", json!({"entry_id": UNKNOWN, "lease_id": UNKNOWN})),
+        ("message.queue.edit.end", json!({"entry_id": UNKNOWN, "lease_id": UNKNOWN})),
+        (
+            "message.queue.update",
+            json!({
+                "entry_id": UNKNOWN, "lease_id": UNKNOWN, "operation_id": "o1",
+                "expected_target_revision": 1, "content": "A",
+            }),
+        ),
         ("message.queue.send_now", json!({"scope": "all"})),
         ("message.queue.drain", json!({})),
         ("message.queue.auto_run.set", json!({"enabled": true})),

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 use usher_shared::id::{ClientInstance, UserId};
-use usher_shared::limits::{LINKS_MAX, LINKS_PER_USER_MAX};
 
 use super::news::{About, Inbox};
 use crate::clock::fresh_uuid;
@@ -47,16 +46,20 @@ struct Other {
 /// This user, or all together, have as many links as there may be.
 pub(super) struct TooManyLinks;
 
-/// See the module.
-pub(super) struct Links {
-    by_instance: Mutex<BTreeMap<(UserId, ClientInstance), Other>>,
-    open: watch::Sender<usize>,
+/// How many links there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkBounds {
+    /// Of one user.
+    pub per_user: usize,
+    /// Of all.
+    pub all: usize,
 }
 
-impl Default for Links {
-    fn default() -> Self {
-        Self { by_instance: Mutex::default(), open: watch::Sender::new(0) }
-    }
+/// See the module.
+pub(super) struct Links {
+    bounds: LinkBounds,
+    by_instance: Mutex<BTreeMap<(UserId, ClientInstance), Other>>,
+    open: watch::Sender<usize>,
 }
 
 /// One open connection, greeted or not; counted until it is dropped.
@@ -69,6 +72,10 @@ impl Drop for Counted {
 }
 
 impl Links {
+    pub(super) fn new(bounds: LinkBounds) -> Self {
+        Self { bounds, by_instance: Mutex::default(), open: watch::Sender::new(0) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(UserId, ClientInstance), Other>> {
         self.by_instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +89,7 @@ impl Links {
     /// Tells whether so many connections are open that a further one is not even heard: as many
     /// again as there may be links.
     pub(super) fn are_full(&self) -> bool {
-        *self.open.borrow() > 2 * LINKS_MAX
+        *self.open.borrow() > self.bounds.all.saturating_mul(2)
     }
 
     /// Waits until no connection is open.
@@ -123,7 +130,7 @@ impl Links {
             let first = (user, ClientInstance::from_uuid(uuid::Uuid::nil()));
             let own = links.range(first..).take_while(|((owner, _), _)| *owner == user);
             if !links.contains_key(&key)
-                && (links.len() >= LINKS_MAX || own.count() >= LINKS_PER_USER_MAX)
+                && (links.len() >= self.bounds.all || own.count() >= self.bounds.per_user)
             {
                 return Err(TooManyLinks);
             }

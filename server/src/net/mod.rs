@@ -23,6 +23,7 @@ mod wire;
 
 pub use access::Access;
 pub use hub::Hub;
+pub use links::LinkBounds;
 pub use listener::{ListenAddress, Listeners};
 pub use news::News;
 pub use ring::Broadcast;

@@ -14,7 +14,7 @@ use usher_shared::protocol::hello::{HelloReply, ServerInfo, capability};
 
 use super::access::Access;
 use super::hub::Hub;
-use super::links::Links;
+use super::links::{LinkBounds, Links};
 use super::news::News;
 use super::wire;
 use crate::domain::session::Caller;
@@ -39,6 +39,8 @@ pub struct ServerParts {
     pub owner: Caller,
     /// How long edit leases live, milliseconds.
     pub lease_ttl_ms: u64,
+    /// How many links there may be.
+    pub link_bounds: LinkBounds,
     /// The interval of pings.
     pub heartbeat: Duration,
     /// Web pages that may connect.
@@ -56,7 +58,8 @@ pub struct Server {
 impl Server {
     /// Makes a server without links.
     pub fn new(parts: ServerParts) -> Self {
-        Self { parts, links: Links::default() }
+        let links = Links::new(parts.link_bounds);
+        Self { parts, links }
     }
 
     /// Tells whether a web page of this origin may connect.
