@@ -55,7 +55,7 @@ impl Access {
     /// Reads the token of `file`.
     ///
     /// # Errors
-    /// See [`TokenError`].
+    /// If the file is missing, open to others, too short or unreadable.
     pub fn load(file: &Path) -> Result<Self, TokenError> {
         let mut opened = File::open(file)?;
         if opened.metadata()?.permissions().mode() & 0o077 != 0 {
@@ -69,7 +69,7 @@ impl Access {
     /// The same, after making a token there (mode 0600) if there is no file.
     ///
     /// # Errors
-    /// See [`TokenError`].
+    /// If the file is open to others, too short or unreadable, or cannot be made.
     pub fn load_or_make(file: &Path) -> Result<Self, TokenError> {
         match Self::load(file) {
             Err(TokenError::File(error)) if error.kind() == std::io::ErrorKind::NotFound => {
