@@ -280,6 +280,11 @@ fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
     };
     let (first, second) = (first.meeting(second, model), second.meeting(first, model));
     let calls = vec![call(links[0], number, &first), call(links[1], number + 1, &second)];
+    // An archived queue is not shown: what came of a race with its archive could not be told from
+    // what else might have, and would show only when it is back.
+    if let Some(archive) = calls.iter().find(|(_, call)| matches!(call.ask, Ask::Archive)) {
+        return vec![archive.clone()];
+    }
     // On one link only what is about one session comes one after the other.
     let of_task = |(_, call): &(Link, Call)| matches!(call.ask, Ask::Archive | Ask::Unarchive);
     if calls[0].1.session == calls[1].1.session && !calls.iter().any(of_task) {

@@ -41,7 +41,8 @@ impl Provenance {
     #[must_use]
     pub fn retired(self) -> Self {
         let Self { admission_ids, mut past } = self;
-        past.extend(admission_ids);
+        // One that was used in two lives is named once.
+        past.extend(admission_ids.into_iter().filter(|id| !past.contains(id)).collect::<Vec<_>>());
         past.drain(..past.len().saturating_sub(ADMISSION_IDS_MAX));
         Self { admission_ids: Vec::new(), past }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// It is in another session now, or in another life: its IDs prove nothing any more.
     pub(super) fn retire(&mut self) {
-        self.past.append(&mut self.admission_ids);
+        unite(&mut self.past, std::mem::take(&mut self.admission_ids));
     }
 }
 
