@@ -157,8 +157,6 @@ words! {
         RevisionRejected = "revision_rejected",
         /// The head could not start after a save.
         DrainDeferred = "drain_deferred",
-        /// Uploads that a rejected save had claimed could not be released.
-        RollbackFailed = "rollback_failed",
     }
 
     /// Why a connection no longer holds an edit lease.

@@ -157,6 +157,8 @@ impl Service {
             .await?;
         }
         for id in over {
+            let edit_event = EditEvent::Expired;
+            debug!(session = %id, %edit_event, "edit");
             self.leases_step(id, |session, leases, _| Ok(lease::sweep(session, leases))).await?;
         }
         Ok(())

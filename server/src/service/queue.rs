@@ -14,7 +14,7 @@ use crate::domain::lease::{self, Leases};
 use crate::domain::queue::{self, Cleared, Reordered};
 use crate::domain::send_now::{self, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, QueueHead, Session, Target, authorize};
-use crate::domain::settings::{QueuePolicy, Switch};
+use crate::domain::settings::{GivenSettings, QueuePolicy, Switch};
 use crate::domain::{Change, Decision, Event, turn};
 use crate::stop;
 use crate::store::{Reads, StoreError, TransactError};
@@ -33,6 +33,20 @@ pub struct QueueView {
     pub policy: QueuePolicy,
     /// Who edits what.
     pub leases: Leases,
+}
+
+impl QueueView {
+    /// Reads the queue of a session that the caller may see.
+    pub(super) fn of(
+        reads: &mut Reads<'_>,
+        session: Session,
+        given: GivenSettings,
+    ) -> Result<Self, StoreError> {
+        let entries = reads.visible_entries(session.key)?;
+        let policy = given.over(&session.saved).policy();
+        let leases = reads.leases(session.key)?;
+        Ok(Self { session, entries, policy, leases })
+    }
 }
 
 impl Service {
@@ -82,10 +96,7 @@ impl Service {
         self.store
             .read(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &caller)?;
-                let entries = reads.visible_entries(session.key)?;
-                let policy = given.over(&session.saved).policy();
-                let leases = reads.leases(session.key)?;
-                Ok(QueueView { session, entries, policy, leases })
+                Ok(QueueView::of(reads, session, given)?)
             })
             .await
     }

@@ -166,10 +166,7 @@ impl Service {
         self.store
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
-                let entries = reads.visible_entries(session.key)?;
-                let policy = given.over(&session.saved).policy();
-                let leases = reads.leases(session.key)?;
-                Ok(QueueView { session, entries, policy, leases })
+                Ok(QueueView::of(reads, session, given)?)
             })
             .await
     }
@@ -188,11 +185,8 @@ impl Service {
         self.store
             .read(move |reads| {
                 let session = owned(reads, &caller, session_id)?;
-                let entries = reads.visible_entries(session.key)?;
                 let page = reads.page(&session, PageBounds::Newest, limit)?;
-                let policy = given.over(&session.saved).policy();
-                let leases = reads.leases(session.key)?;
-                Ok(SessionView { queue: QueueView { session, entries, policy, leases }, page })
+                Ok(SessionView { queue: QueueView::of(reads, session, given)?, page })
             })
             .await
     }
