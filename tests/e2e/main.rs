@@ -4,6 +4,7 @@
 
 mod admission;
 mod agents;
+mod attachments;
 mod auto_run;
 mod auto_run_switch;
 mod backup;
@@ -14,6 +15,7 @@ mod events;
 mod folding;
 mod frames;
 mod full_disk;
+mod gibibyte;
 mod half_way;
 mod hello;
 mod identity;
@@ -25,6 +27,7 @@ mod migration;
 mod parking;
 mod races;
 mod read_only;
+mod references;
 mod reorder;
 mod replay;
 mod search;

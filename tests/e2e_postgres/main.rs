@@ -5,6 +5,8 @@
 
 #[path = "../e2e/admission.rs"]
 mod admission;
+#[path = "../e2e/attachments.rs"]
+mod attachments;
 #[path = "../e2e/auto_run.rs"]
 mod auto_run;
 #[path = "../e2e/auto_run_switch.rs"]
@@ -33,6 +35,8 @@ mod nodes;
 mod parking;
 #[path = "../e2e/races.rs"]
 mod races;
+#[path = "../e2e/references.rs"]
+mod references;
 #[path = "../e2e/reorder.rs"]
 mod reorder;
 #[path = "../e2e/replay.rs"]

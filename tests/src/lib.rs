@@ -21,6 +21,7 @@ pub mod server;
 pub mod soundness;
 pub mod sql;
 pub mod trace;
+pub mod uploads;
 
 use std::fs::File;
 use std::path::Path;

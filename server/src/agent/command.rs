@@ -81,7 +81,7 @@ async fn serve(
         };
         let end = match Run::spawn(&spec, &directory, owner.as_ref()) {
             Ok((run, stdin)) => {
-                let feed = feed(stdin, prompt.text);
+                let feed = feed(stdin, prompt.as_text());
                 match run.run_out(feed, &mut commands, &events).await {
                     Ok(end) => end,
                     Err(Gone) => return,

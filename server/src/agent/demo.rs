@@ -14,7 +14,8 @@ use usher_shared::vocabulary::TurnReason;
 
 use super::demo_script::{Offer, Step, parse};
 use super::{
-    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX, EVENTS_MAX,
+    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart, COMMANDS_MAX,
+    EVENTS_MAX,
 };
 
 /// Text of one event when the answer is long, bytes.
@@ -73,7 +74,7 @@ impl Demo {
                 return;
             }
             let mut turn = Turn::default();
-            let end = match self.run(&prompt.text, &mut turn).await {
+            let end = match self.run(&prompt, &mut turn).await {
                 Ok(()) => AgentEnd::Completed,
                 Err(Stop::End(end)) => end,
                 Err(Stop::Gone) => return,
@@ -88,8 +89,12 @@ impl Demo {
         }
     }
 
-    async fn run(&mut self, prompt: &str, turn: &mut Turn) -> Result<(), Stop> {
-        let steps = parse(prompt).steps;
+    async fn run(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
+        let mut steps = parse(&prompt.text).steps;
+        // What was said includes what came with it.
+        if let [Step::Echo(text)] = &mut steps[..] {
+            *text = prompt.as_told();
+        }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
         for step in steps {
             self.perform(step, turn).await?;

@@ -12,6 +12,7 @@ use usher_shared::vocabulary::{
 };
 
 use super::change::{Change, Decision};
+use super::enclosed::Enclosed;
 use super::entry::Entry;
 use super::event::{Event, TurnStart};
 use super::merge::join_all;
@@ -78,13 +79,15 @@ pub(super) fn started(
     queue: QueueMoved,
 ) -> Vec<(SessionId, Event)> {
     let run = run_options(session, prompt);
-    starting(session, turn_id, Arc::clone(&prompt.content), run, queue)
+    let text = Arc::clone(&prompt.content);
+    starting(session, turn_id, text, prompt.enclosed.clone(), run, queue)
 }
 
 fn starting(
     session: &Session,
     turn_id: TurnId,
     text: Arc<str>,
+    enclosed: Enclosed,
     run: RunOptions,
     queue: QueueMoved,
 ) -> Vec<(SessionId, Event)> {
@@ -95,6 +98,7 @@ fn starting(
         agent: session.agent.clone(),
         workspace_dir: session.workspace_dir.clone(),
         text,
+        enclosed,
         run,
     };
     let mut events = vec![
@@ -136,12 +140,13 @@ pub fn accept(
         (TurnPrompt::Entries, Some(entry)) => {
             let message =
                 user_message(session, turn.id, &entry, message_id, MessageStatus::Complete, now);
-            changes.push(Change::DeleteEntries(turn.id));
             changes.push(Change::InsertMessage(
                 session.key,
                 session.incarnation_key,
                 Box::new(message.clone()),
             ));
+            changes.extend(passing(turn.id, &message));
+            changes.push(Change::DeleteEntries(turn.id));
             let queue = QueueHead {
                 stored: session.queue.stored.saturating_sub(records.entries.len() as u64),
                 ..session.queue.changed()
@@ -170,6 +175,13 @@ pub fn accept(
 /// reserved, and reserved entries do not change.
 pub(super) fn joined(entries: &[Entry]) -> Option<Entry> {
     join_all(entries).ok().flatten()
+}
+
+/// Gives the attachments of a turn's entries to the message that they become; to be done while they
+/// are there.
+pub(super) fn passing(turn_id: TurnId, message: &Message) -> Option<Change> {
+    let carries = !message.details.enclosed.attachments.is_empty();
+    carries.then_some(Change::PassAttachments(turn_id, message.id))
 }
 
 pub(super) fn user_message(
@@ -336,8 +348,9 @@ pub fn resolve(
                 Change::InsertTurn(session.key, turn),
                 Change::SetMessageTurn(prompt.id, new_turn_id),
             ];
-            let (text, run) = (Arc::clone(&prompt.content), prompt.details.run.clone());
-            let mut events = starting(session, new_turn_id, text, run, QueueMoved::No);
+            let (text, details) = (Arc::clone(&prompt.content), prompt.details.clone());
+            let (enclosed, run) = (details.enclosed, details.run);
+            let mut events = starting(session, new_turn_id, text, enclosed, run, QueueMoved::No);
             let message = Message { turn_id: Some(new_turn_id), ..prompt };
             events.push((session.id, Event::MessageWritten(Box::new(message))));
             Ok(Decision { changes, events, reply: () })

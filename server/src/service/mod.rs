@@ -3,10 +3,12 @@
 //! Everything goes through here, dispatch too. Speaks domain types; `net::wire` turns them into
 //! the protocol's.
 
+mod attachment;
 mod edit;
 mod error;
 mod lifecycle;
 mod queue;
+mod reference;
 mod search;
 mod session;
 mod settings;
@@ -16,9 +18,10 @@ mod turn;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use attachment::{Begun, BytesFound, LaidOut};
 pub use error::{
     AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
-    TurnError,
+    TurnError, UploadError,
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
@@ -47,6 +50,8 @@ pub struct Service {
     store: Store,
     given: GivenSettings,
     lease_times: LeaseTimes,
+    /// How long an upload stays that nothing claims, milliseconds.
+    staged_ttl: i64,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
@@ -59,11 +64,21 @@ impl Service {
         store: Store,
         given: GivenSettings,
         lease_times: LeaseTimes,
+        staged_ttl: i64,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, lease_times, agents, questions, ends, searches: Arc::default() }
+        Self {
+            store,
+            given,
+            lease_times,
+            staged_ttl,
+            agents,
+            questions,
+            ends,
+            searches: Arc::default(),
+        }
     }
 
     /// Returns the agents of this server.

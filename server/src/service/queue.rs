@@ -4,11 +4,12 @@ use tracing::debug;
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
 use usher_shared::time::UnixMillis;
-use usher_shared::vocabulary::EditLost;
+use usher_shared::vocabulary::{AdmissionOutcome, EditLost};
 
-use super::{AddError, QueueError, Service};
+use super::{AddError, QueueError, Service, attachment};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
+use crate::domain::edit::Pointing;
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Leases};
 use crate::domain::queue::{self, Cleared, Reordered};
@@ -62,6 +63,10 @@ impl Service {
     ) -> Result<Admitted, TransactError<AddError>> {
         let given = self.given;
         let fresh = Fresh { entry_id: EntryId::from_uuid(fresh_uuid()), now: now() };
+        let carried = &submission.enclosed;
+        let there = self.pointing(&caller, target, &carried.references, &carried.files);
+        let there = there.await.map_err(TransactError::NotStored)?;
+        let held = self.hold(&submission.offered).await.map_err(TransactError::NotStored)?;
         let admitted = self
             .store
             .transact(move |reads| {
@@ -71,15 +76,23 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
+                if there == Pointing::Nowhere {
+                    return Err(AddError::ReferenceInvalid);
+                }
+                let uploads = attachment::named(reads, &submission.offered)?;
                 let policy = given.over(&session.saved).policy();
                 let tail = match policy.auto_merge {
                     Switch::On => foldable(reads, &session)?,
                     Switch::Off => None,
                 };
                 let (submission, max) = (submission.clone(), policy.max_per_session);
-                Ok(admission::admit(&session, submission, tail.as_ref(), max, fresh)?)
+                Ok(admission::admit(&session, submission, &uploads, tail.as_ref(), max, fresh)?)
             })
             .await;
+        match &admitted {
+            Ok(Admitted { outcome: AdmissionOutcome::Replayed, .. }) | Err(_) => self.let_go(held),
+            Ok(_) => drop(held),
+        }
         if let Ok(admitted) = &admitted {
             let (outcome, entry) = (admitted.outcome, admitted.entry.id);
             debug!(session = %target.session_id, %entry, %outcome, "admission");

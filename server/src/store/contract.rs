@@ -24,6 +24,7 @@ use super::{
 };
 use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
 use crate::domain::change::{NewSession, NewTask};
+use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::Sender;
 use crate::domain::message::{Message, MessageDetails};
 use crate::domain::search::Needle;
@@ -151,6 +152,8 @@ fn submission(id: &str, text: &str) -> Submission {
         }),
         content: PromptText::parse(text).unwrap(),
         model: Some("m".to_owned()),
+        offered: Vec::new(),
+        enclosed: Enclosed::default(),
         plan_mode: true,
         queued_by: Sender {
             kind: SenderKind::User,
@@ -164,7 +167,7 @@ fn submission(id: &str, text: &str) -> Submission {
 fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
     let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
     let session = existing(reads, session);
-    admission::admit(&session, submission(id, text), None, 0, fresh).unwrap()
+    admission::admit(&session, submission(id, text), &[], None, 0, fresh).unwrap()
 }
 
 fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {

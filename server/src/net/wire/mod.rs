@@ -17,11 +17,12 @@ use usher_shared::protocol::session::Identity;
 use usher_shared::time::UnixMillis;
 
 pub(super) use edit::{edit, edit_lease, edited, shown};
+pub(super) use enclosed::{Announced, described};
 use strict::Strict;
 
 pub(super) use error::{
     add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
-    text_error, too_many, transact_error, turn_error,
+    text_error, too_many, transact_error, turn_error, upload_error,
 };
 pub(super) use queue::{admitted, send_now, status, submission};
 pub(super) use session::{existing_directory, permission, session, task, task_request, user};

@@ -8,7 +8,7 @@ use usher_shared::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, Stat
 use usher_shared::protocol::queue::{
     Admission, QueueAddParams, QueueAddReply, QueueStatus, SendNowParams, SendNowScope,
 };
-use usher_shared::rules::fingerprint::fingerprint;
+use usher_shared::rules::fingerprint::{FingerprintError, fingerprint};
 use usher_shared::vocabulary::SenderKind;
 
 use super::edit::shown;
@@ -16,6 +16,7 @@ use super::enclosed;
 use super::size::json_bytes;
 use super::{Viewer, bounded};
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
+use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, Target};
@@ -38,20 +39,18 @@ pub(in crate::net) fn submission(
         ));
     }
     bounded("model", params.model.as_deref(), NAME_BYTES_MAX)?;
-    for (field, count) in [
-        ("attachments", params.attachments.as_ref().map_or(0, Vec::len)),
-        ("context_files", params.context_files.as_ref().map_or(0, Vec::len)),
-        ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
-        ("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len)),
-    ] {
-        no_list(field, count)?;
-    }
+    no_list("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len))?;
     let queued_by = sender(caller);
-    let fingerprint = fingerprint(&params, &queued_by)
-        .map_err(|error| WireError::validation("attachments", error.to_string()))?;
+    let fingerprint = fingerprint(&params, &queued_by).map_err(not_encoded)?;
+    let offered = enclosed::offered(params.attachments.unwrap_or_default())?;
+    let enclosed = Enclosed {
+        attachments: Vec::new(),
+        references: enclosed::pointed_at(params.entity_references.unwrap_or_default())?,
+        files: enclosed::context_files(params.context_files.unwrap_or_default())?,
+        comments: Vec::new(),
+    };
     let content = PromptText::parse(params.content).map_err(prompt_error)?;
-    // With an attachment or a plan comment it may be; above, there is neither.
-    if content.is_blank() {
+    if content.is_blank() && offered.is_empty() && !enclosed.speaks() {
         return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
     }
     let target = Target {
@@ -64,6 +63,8 @@ pub(in crate::net) fn submission(
         content,
         model: params.model,
         plan_mode: params.plan_mode.unwrap_or(false),
+        offered,
+        enclosed,
         queued_by: Sender {
             kind: SenderKind::User,
             id: queued_by.id,
@@ -74,8 +75,14 @@ pub(in crate::net) fn submission(
     Ok((target, submission))
 }
 
+/// Refuses what has no fingerprint.
+pub(super) fn not_encoded(error: FingerprintError) -> WireError {
+    WireError::validation("attachments", error.to_string())
+        .with("attachment_index", error.attachment_index)
+}
+
 /// Checks a list of which this server takes none.
-pub(super) fn no_list(field: &str, count: usize) -> Result<(), WireError> {
+fn no_list(field: &str, count: usize) -> Result<(), WireError> {
     match count {
         0 => Ok(()),
         _ => Err(WireError::validation(field, "this server takes none").with("limit", 0)),
