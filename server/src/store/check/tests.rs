@@ -81,14 +81,13 @@ INSERT INTO attachments (key, id, session_key, kind, name, mime_type, size_bytes
   expires_at, entry_key, message_key) VALUES
  (1, 'a1--------------', 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'receiving', 9, NULL, NULL),
  (2, CAST('22222222-2222-22' AS BLOB), 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, 6, NULL),
- (3, CAST('33333333-3333-33' AS BLOB), 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, 1),
+ (3, CAST('33333333-3333-33' AS BLOB), 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, 4),
  (4, 'a4--------------', 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, NULL);
 UPDATE queue_entries SET enclosed = '{\"attachments\":[{\"id\":\"32323232-3232-3232-2d32-3232322d3232\",
   \"kind\":\"image\",\"name\":\"a\",\"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}'
   WHERE key = 6;
-UPDATE messages SET details = '{\"ids\":[\"k1\"],\"sender\":\"anna\",\"resolution\":\"drop\",
-  \"attachments\":[{\"id\":\"33333333-3333-3333-2d33-3333332d3333\",\"kind\":\"image\",\"name\":\"a\",
-  \"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}' WHERE key = 1;
+UPDATE messages SET details = '{\"attachments\":[{\"id\":\"33333333-3333-3333-2d33-3333332d3333\",\"kind\":\"image\",\"name\":\"a\",
+  \"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}' WHERE key = 4;
 INSERT INTO edit_operations (entry_key, operation_id, fingerprint, revision) VALUES
  (6, 'w1', zeroblob(32), 2);
 INSERT INTO message_parts (message_key, start_byte, content) VALUES (2, 3, 'defg'), (2, 7, 'hijkl');
@@ -138,7 +137,7 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
         &[3],
         "INSERT INTO attachment_parts (attachment_key, start_byte, data) VALUES (3, 0, x'00')",
     ),
-    ("message_attachments", &[1], "DELETE FROM attachments WHERE key = 3"),
+    ("message_attachments", &[4], "DELETE FROM attachments WHERE key = 3"),
     ("task_kinds", &[1], "UPDATE tasks SET kind = 'chore' WHERE key = 1"),
     ("auto_run_reasons", &[1], "UPDATE sessions SET auto_run_off = 'because' WHERE key = 1"),
     ("entry_senders", &[1, 2, 3], "UPDATE queue_entries SET sender_kind = 'x' WHERE key < 4"),
