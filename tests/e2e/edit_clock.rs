@@ -123,6 +123,20 @@ async fn at_the_last_instant_an_edited_head_starts_by_itself_and_not_before() {
 }
 
 #[tokio::test]
+async fn whoever_edits_a_head_that_starts_when_the_edit_has_expired_is_told() {
+    let (clock, launch) = standing_still(Launch::new());
+    let (mut scene, mut other, ids) = waiting(&launch, &["A"]).await;
+    let chat = scene.chat.clone();
+    let lease = editing(&mut scene.client, &chat, &ids[0]).await;
+    clock.advance(TTL);
+    // No pass has looked at the lease yet.
+    assert_eq!(other.set_auto_run(&chat, true).await["dispatched"], true);
+    assert_eq!(lost(&mut scene.client).await, (lease.lease_id, "expired".to_owned()));
+    scene.settled().await;
+    assert_eq!(scene.prompts().await, ["A"]);
+}
+
+#[tokio::test]
 async fn at_the_last_instant_an_edited_tail_takes_a_fold_and_not_before() {
     for (after, outcome, texts) in [
         (TTL - 1, "admitted", vec!["A", "B"]),
