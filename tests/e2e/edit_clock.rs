@@ -152,7 +152,7 @@ async fn at_the_last_instant_an_edited_tail_takes_a_fold_and_not_before() {
         assert_eq!(scene.waiting().await, texts, "{after}");
         let late = save(&mut scene.client, &chat, &lease, "o", "A2").await;
         assert_eq!(late.is_ok(), after < TTL, "{after}");
-        assert_eq!(scene.waiting().await.concat().contains('B'), true);
+        assert!(scene.waiting().await.concat().contains('B'));
     }
 }
 

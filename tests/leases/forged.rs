@@ -97,7 +97,8 @@ fn calls_that_overlap_may_have_happened_in_any_order() {
     // The begin of link 1 and the last instant, in one round and at the same time.
     let [taken, advance] = [15, 16].map(|number| {
         let events = history.rounds.iter().flatten();
-        events.cloned().find(|event| event.call.number == number).expect("it is one of them")
+        let found = events.into_iter().find(|event| event.call.number == number);
+        found.expect("it is one of them").clone()
     });
     history.rounds[5] = vec![Event { returned: 33, ..taken }, advance];
     history.rounds.remove(6);

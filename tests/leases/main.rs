@@ -9,6 +9,7 @@ mod call;
 mod draw;
 mod forged;
 mod invariants;
+mod making;
 mod reference;
 mod run;
 mod search;
@@ -85,13 +86,15 @@ async fn play(count: usize, launch: impl Fn() -> Launch) -> Vec<(Rules, History)
         let (clock, launch) = LeaseClock::keep(launch);
         let mut table = Table::set(launch.start(), clock, rules).await;
         let mut histories = Vec::new();
-        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(seed) = seeds.get(number) else { break };
             match table.play(*seed).await {
                 Ok(history) => histories.push((rules, history)),
                 Err(error) => {
                     // The others are in vain.
-                    let played = next.swap(seeds.len(), Ordering::Relaxed);
-                    return Err(format!("USHER_TEST_SEED={seed}\nhistory {played}: {error}"));
+                    next.store(seeds.len(), Ordering::Relaxed);
+                    return Err(format!("USHER_TEST_SEED={seed}\nhistory {number}: {error}"));
                 }
             }
         }

@@ -3,64 +3,15 @@
 //! What the server does by itself (it starts the head, a turn goes on, it looks for leases that
 //! are over) are steps of their own: see [`State::steps`].
 
+mod edits;
+mod queue;
+mod rules;
+
+pub(crate) use rules::{Fault, Rules};
+
 use std::collections::BTreeMap;
 
 use crate::call::{Answer, Ask, Call, History, LINKS, Look, Loss, Shown};
-
-/// How long a lease lives, and how long with renewals, milliseconds.
-pub(crate) const TTL: i64 = 60_000;
-pub(crate) const HOLD_MAX: i64 = 100_000;
-
-/// What is set for a server, and what is wrong with the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
-    /// Whether admissions fold.
-    pub(crate) folding: bool,
-    /// Whether the regular pass goes on all the time; else it never comes.
-    pub(crate) passing: bool,
-    /// One rule is another one: only to show that it is missed.
-    pub(crate) fault: Option<Fault>,
-}
-
-/// Rules that are not ours. The first word is what they are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    ExpiryAnInstantLate,
-    EndOfAnyLink,
-    SaveByAnyLink,
-    SaveChecksRevisionFirst,
-    SaveForgetsOperations,
-    SaveUnderAnEndedLease,
-    RenewAfterExpiry,
-    RenewCountsFromExpiry,
-    FoldIntoAnEditedTail,
-    StartOfAnEditedHead,
-    DisconnectWithoutHold,
-    DisconnectEndsLaterLeases,
-    GenerationBeginsAnew,
-    EndWithoutSaveStarts,
-    MergeLeavesTheLease,
-}
-
-impl Fault {
-    pub(crate) const ALL: [Self; 15] = [
-        Self::ExpiryAnInstantLate,
-        Self::EndOfAnyLink,
-        Self::SaveByAnyLink,
-        Self::SaveChecksRevisionFirst,
-        Self::SaveForgetsOperations,
-        Self::SaveUnderAnEndedLease,
-        Self::RenewAfterExpiry,
-        Self::RenewCountsFromExpiry,
-        Self::FoldIntoAnEditedTail,
-        Self::StartOfAnEditedHead,
-        Self::DisconnectWithoutHold,
-        Self::DisconnectEndsLaterLeases,
-        Self::GenerationBeginsAnew,
-        Self::EndWithoutSaveStarts,
-        Self::MergeLeavesTheLease,
-    ];
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
@@ -225,180 +176,6 @@ impl State {
         }
     }
 
-    fn begin(&mut self, call: &Call, entry: u32, rules: Rules) -> Answer {
-        let Some(index) = self.visible(entry) else { return NOT_FOUND };
-        if let Some(lease) = self.live(entry, rules) {
-            return Answer::Taken { holder_is_you: lease.link == Some(call.link) };
-        }
-        self.lose(entry, "expired", rules);
-        if rules.fault == Some(Fault::GenerationBeginsAnew) {
-            self.generations.remove(&entry);
-        }
-        let lease = Lease {
-            name: call.number,
-            link: Some(call.link),
-            expires_at: self.now + TTL,
-            until: self.now + HOLD_MAX,
-            is_saved: false,
-            operations: Vec::new(),
-        };
-        self.leases.insert(entry, lease);
-        if rules.fault == Some(Fault::DisconnectEndsLaterLeases) {
-            self.leased[call.link].push(entry);
-        }
-        let Entry { revision, content, .. } = self.entries[index].clone();
-        Answer::Begun { generation: self.next_generation(entry), revision, content }
-    }
-
-    fn next_generation(&mut self, entry: u32) -> u64 {
-        let generation = self.generations.entry(entry).or_default();
-        *generation += 1;
-        *generation
-    }
-
-    /// Returns the lease that its holder speaks of, if it is live and the holder's.
-    fn held(&self, link: usize, entry: u32, lease: u32, rules: Rules) -> Option<&Lease> {
-        self.live(entry, rules).filter(|live| live.name == lease && live.link == Some(link))
-    }
-
-    fn renew(&mut self, link: usize, entry: u32, lease: u32, rules: Rules) -> Answer {
-        let Some(index) = self.visible(entry) else { return NOT_FOUND };
-        let stored = self.leases.get(&entry);
-        let held = match rules.fault {
-            Some(Fault::RenewAfterExpiry) => {
-                stored.filter(|held| held.name == lease && held.link == Some(link))
-            }
-            _ => self.held(link, entry, lease, rules),
-        };
-        let Some(held) = held else { return CONFLICT };
-        let from = match rules.fault {
-            Some(Fault::RenewCountsFromExpiry) => held.expires_at,
-            _ => self.now,
-        };
-        let expires_at = held.expires_at.max(held.until.min(from + TTL));
-        let renewed = Lease { expires_at, ..held.clone() };
-        self.leases.insert(entry, renewed);
-        let generation = self.next_generation(entry);
-        Answer::Renewed { generation, revision: self.entries[index].revision }
-    }
-
-    fn save(
-        &mut self,
-        link: usize,
-        entry: u32,
-        lease: u32,
-        (operation, expected, content): (u32, u64, &String),
-        rules: Rules,
-    ) -> Answer {
-        let Some(index) = self.visible(entry) else { return NOT_FOUND };
-        let held = match rules.fault {
-            Some(Fault::SaveByAnyLink) => self.live(entry, rules).filter(|it| it.name == lease),
-            Some(Fault::SaveUnderAnEndedLease) => self.leases.get(&entry),
-            _ => self.held(link, entry, lease, rules),
-        };
-        let Some(held) = held else { return CONFLICT };
-        let revision = self.entries[index].revision;
-        let first = rules.fault == Some(Fault::SaveChecksRevisionFirst);
-        if first && expected != revision {
-            return Answer::Stale { revision };
-        }
-        let known = held.operations.iter().find(|(known, ..)| *known == operation);
-        if let Some((_, saved, revision)) = known {
-            return match saved == content {
-                true => Answer::Saved { revision: *revision },
-                false => Answer::Refused("operation_conflict"),
-            };
-        }
-        if expected != revision {
-            return Answer::Stale { revision };
-        }
-        let saved = &mut self.entries[index];
-        saved.content.clone_from(content);
-        saved.revision += 1;
-        let revision = saved.revision;
-        let held = self.leases.get_mut(&entry).expect("it is held");
-        held.is_saved = true;
-        if rules.fault != Some(Fault::SaveForgetsOperations) {
-            held.operations.push((operation, content.clone(), revision));
-        }
-        Answer::Saved { revision }
-    }
-
-    fn end(&mut self, link: usize, entry: u32, lease: u32, dispatch: bool, rules: Rules) -> Answer {
-        if self.visible(entry).is_none() {
-            return NOT_FOUND;
-        }
-        let held = match rules.fault {
-            Some(Fault::EndOfAnyLink) => self.live(entry, rules).filter(|it| it.name == lease),
-            _ => self.held(link, entry, lease, rules),
-        };
-        let Some(held) = held else { return CONFLICT };
-        let counts = held.is_saved || rules.fault == Some(Fault::EndWithoutSaveStarts);
-        if dispatch && counts {
-            self.start = Start::Must;
-        }
-        self.leases.remove(&entry);
-        Answer::Done
-    }
-
-    fn merge(&mut self, entry: u32, rules: Rules) -> Answer {
-        let Some(index) = self.visible(entry) else { return NOT_FOUND };
-        let above = index.checked_sub(1);
-        let above = above.filter(|above| self.entries[*above].place == Place::Waiting);
-        let Some(above) = above else { return Answer::Refused("no_merge_target") };
-        let source = self.entries.remove(index);
-        let target = &mut self.entries[above];
-        target.content = joined(&target.content, &source.content);
-        target.revision += 1;
-        let into = target.name;
-        self.lose(source.name, "merged", rules);
-        if rules.fault != Some(Fault::MergeLeavesTheLease) {
-            self.lose(into, "merged", rules);
-        }
-        self.may_start();
-        Answer::Merged { into }
-    }
-
-    fn admit(&mut self, name: u32, content: &str, rules: Rules) -> Answer {
-        if self.auto_run {
-            self.start = Start::Must;
-        }
-        let tail = self.entries.last().filter(|tail| tail.place == Place::Waiting);
-        let is_free = |tail: &&Entry| {
-            let fault = rules.fault == Some(Fault::FoldIntoAnEditedTail);
-            fault || self.blocked(tail.name, rules).is_none()
-        };
-        if rules.folding && tail.filter(is_free).is_some() {
-            let tail = self.entries.last_mut().expect("there is a tail");
-            tail.content = joined(&tail.content, content);
-            tail.revision += 1;
-            return Answer::Folded { into: tail.name, content: tail.content.clone() };
-        }
-        let content = content.to_owned();
-        let place = Place::Waiting;
-        self.entries.push(Entry { name, place, content: content.clone(), revision: 1 });
-        Answer::Admitted { content }
-    }
-
-    fn send_now(&mut self, entry: u32, rules: Rules) -> Answer {
-        let Some(index) = self.visible(entry) else { return NOT_FOUND };
-        if self.turn == Some(Turn::Stopping) {
-            return Answer::Refused("send_now_conflict");
-        }
-        self.lose(entry, "sent", rules);
-        self.auto_run = true;
-        if matches!(self.turn, Some(Turn::HandedOver | Turn::Running)) {
-            self.entries[index].place = Place::Claimed;
-            self.turn = Some(Turn::Stopping);
-            return Answer::Done;
-        }
-        // Nobody had the prompt yet: it is back at its place.
-        self.entries.iter_mut().for_each(|entry| entry.place = Place::Waiting);
-        self.entries[index].place = Place::Reserved;
-        self.turn = Some(Turn::Reserved);
-        Answer::Done
-    }
-
     fn drain(&mut self, rules: Rules) -> Answer {
         if self.turn.is_some() {
             return Answer::Busy;
@@ -436,23 +213,6 @@ impl State {
         if self.auto_run && self.start == Start::Never {
             self.start = Start::May;
         }
-    }
-
-    fn reconnect(&mut self, link: usize, rules: Rules) -> Answer {
-        if rules.fault == Some(Fault::DisconnectEndsLaterLeases) {
-            for entry in std::mem::take(&mut self.leased[link]) {
-                self.leases.remove(&entry);
-            }
-        }
-        if rules.fault == Some(Fault::DisconnectWithoutHold) {
-            self.leases.retain(|_, lease| lease.link != Some(link));
-        }
-        for lease in self.leases.values_mut().filter(|lease| lease.link == Some(link)) {
-            lease.link = None;
-            lease.operations.clear();
-        }
-        self.told.retain(|loss| loss.link != link);
-        Answer::Done
     }
 
     /// Returns what may be next without a call.
@@ -542,7 +302,3 @@ impl State {
 
 const NOT_FOUND: Answer = Answer::Refused("entry_not_found");
 const CONFLICT: Answer = Answer::Refused("edit_conflict");
-
-fn joined(above: &str, below: &str) -> String {
-    [above, below].join("\n\n")
-}
