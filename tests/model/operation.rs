@@ -291,7 +291,7 @@ impl Operation {
             entry,
             lease,
             operation: u32::from(self.choice / 8 % 2),
-            expected_revision: if self.choice % 8 == 0 { revision - 1 } else { revision },
+            expected_revision: if self.choice.is_multiple_of(8) { revision - 1 } else { revision },
             content: content.to_owned(),
         }
     }
