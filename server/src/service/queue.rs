@@ -338,7 +338,7 @@ impl Service {
                 let Some(head) = free_head(reads, &session)? else {
                     return Ok(Decision::unchanged(false));
                 };
-                Ok(reserved(reads, &session, session.queue, &head)?)
+                reserved(reads, &session, session.queue, &head)
             })
             .await
     }
