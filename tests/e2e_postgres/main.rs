@@ -16,6 +16,12 @@ mod capacity;
 mod database;
 #[path = "../e2e/deletion.rs"]
 mod deletion;
+#[path = "../e2e/edit_clock.rs"]
+mod edit_clock;
+#[path = "../e2e/edit_saves.rs"]
+mod edit_saves;
+#[path = "../e2e/edit_wins.rs"]
+mod edit_wins;
 #[path = "../e2e/events.rs"]
 mod events;
 #[path = "../e2e/folding.rs"]

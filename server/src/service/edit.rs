@@ -13,6 +13,7 @@ use crate::domain::edit::{self, Edit, Found};
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Ask, Asked, Fresh, Granted, Leases, LinkId};
 use crate::domain::session::{Caller, Session, Target, authorize};
+use crate::stop;
 use crate::store::{Reads, StoreError, TransactError};
 
 type Transacted<T> = Result<T, TransactError<EditError>>;
@@ -60,6 +61,7 @@ impl Service {
         lease_id: LeaseId,
         link: LinkId,
     ) -> Transacted<Granted> {
+        stop::pause("renew", target.session_id).await;
         let times = self.lease_times;
         let renewed = self
             .store

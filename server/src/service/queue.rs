@@ -323,7 +323,9 @@ impl Service {
                     false => None,
                 };
                 Ok(match head {
-                    Some(head) => reserved(&session, switch.unwrap_or(session.queue), &head),
+                    Some(head) => {
+                        reserved(reads, &session, switch.unwrap_or(session.queue), &head)?
+                    }
                     None => switched(&session, switch),
                 })
             })
@@ -349,7 +351,7 @@ impl Service {
                 let Some(head) = free_head(reads, &session)? else {
                     return Ok(Decision::unchanged(false));
                 };
-                Ok(reserved(&session, session.queue, &head))
+                reserved(reads, &session, session.queue, &head)
             })
             .await
     }
@@ -389,9 +391,7 @@ fn drained(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>, Q
     let Some(head) = reads.head(session.key)? else {
         return Ok(switched(session, switch));
     };
-    let leases = reads.leases(session.key)?;
-    let ended = lease::ended(session, &leases, &[head.id], EditLost::Sent);
-    Ok(reserved(session, switch.unwrap_or(session.queue), &head).after(ended))
+    Ok(reserved(reads, session, switch.unwrap_or(session.queue), &head)?)
 }
 
 fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
@@ -405,9 +405,16 @@ fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
     }
 }
 
-fn reserved(session: &Session, queue: QueueHead, head: &Entry) -> Decision<bool> {
+/// Starts the head. What is left of an edit of it is over, and its editor is told, also when the
+/// edit expired and nobody had looked since.
+fn reserved(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    queue: QueueHead,
+    head: &Entry,
+) -> Result<Decision<bool>, StoreError> {
+    let leases = reads.leases(session.key)?;
+    let ended = lease::ended(session, &leases, &[head.id], EditLost::Sent);
     let turn_id = TurnId::from_uuid(fresh_uuid());
-    let Decision { changes, events, reply: () } =
-        turn::reserve(session, queue, head, turn_id, now());
-    Decision { changes, events, reply: true }
+    Ok(turn::reserve(session, queue, head, turn_id, now()).after(ended).replying(true))
 }
