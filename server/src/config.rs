@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use usher_shared::limits::{
     ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS, LINKS_MAX, LINKS_PER_USER_MAX,
+    NAME_BYTES_MAX,
 };
 use usher_shared::vocabulary::SettingSource;
 
-use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
+use crate::agent::{Abilities, AgentSpec, Agents, CommandSpec, DEMO, demo};
 use crate::domain::lease::LeaseTimes;
 use crate::domain::settings::{Given, GivenSettings, Switch};
 use crate::net::LinkBounds;
@@ -140,6 +141,8 @@ struct AgentTable {
     #[serde(default)]
     env_from: Vec<String>,
     cancel_grace: Option<String>,
+    models: Option<Vec<String>>,
+    plan_mode: Option<bool>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -249,18 +252,36 @@ fn read_file(path: &Path) -> Result<File, ConfigError> {
 
 fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
     let key = |field: &str| format!("agents.{name}.{field}");
+    let of_kind = match table.kind {
+        AgentKind::Demo => demo::abilities(),
+        AgentKind::Command => Abilities::default(),
+    };
+    let abilities = Abilities {
+        models: table.models.unwrap_or(of_kind.models),
+        plan_mode: table.plan_mode.unwrap_or(of_kind.plan_mode),
+    };
+    let is_name = |model: &&String| {
+        !model.trim().is_empty() && model.len() <= NAME_BYTES_MAX && !model.contains('\0')
+    };
+    if let Some(model) = abilities.models.iter().find(|model| !is_name(model)) {
+        return Err(ConfigError::Value {
+            key: key("models"),
+            value: model.clone(),
+            why: "a model needs a name that is not too long",
+        });
+    }
     match (table.kind, table.command) {
         (AgentKind::Demo, None)
             if table.args.is_empty()
                 && table.env_from.is_empty()
                 && table.cancel_grace.is_none() =>
         {
-            Ok(AgentSpec::Demo)
+            Ok(AgentSpec::Demo(abilities))
         }
         (AgentKind::Demo, command) => Err(ConfigError::Value {
             key: format!("agents.{name}"),
             value: command.unwrap_or_else(|| "demo".to_owned()),
-            why: "the demo agent has no settings but its kind",
+            why: "the demo agent has no settings but its kind, its models and its plan mode",
         }),
         (AgentKind::Command, Some(program)) if !program.trim().is_empty() => {
             Ok(AgentSpec::Command(CommandSpec {
@@ -271,6 +292,7 @@ fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
                     Some(text) => duration(&key("cancel_grace"), text)?,
                     None => CANCEL_GRACE,
                 },
+                abilities,
             }))
         }
         (AgentKind::Command, command) => Err(ConfigError::Value {

@@ -23,6 +23,8 @@ mod lifecycle;
 mod merge;
 mod migration;
 mod parking;
+mod plan_mode;
+mod plans;
 mod races;
 mod read_only;
 mod reorder;

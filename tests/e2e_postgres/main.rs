@@ -31,6 +31,10 @@ mod merge;
 mod nodes;
 #[path = "../e2e/parking.rs"]
 mod parking;
+#[path = "../e2e/plan_mode.rs"]
+mod plan_mode;
+#[path = "../e2e/plans.rs"]
+mod plans;
 #[path = "../e2e/races.rs"]
 mod races;
 #[path = "../e2e/reorder.rs"]

@@ -140,6 +140,9 @@ impl Runner {
         stop::point("after_reservation");
         stop::pause("reservation", self.session).await;
         let id = start.turn_id;
+        if let Some(end) = self.lacking(&start) {
+            return self.end(id, end).await;
+        }
         let (agent, patience) = match self.take_agent(&start) {
             Ok(taken) => taken,
             Err(text) => {
@@ -176,6 +179,13 @@ impl Runner {
         let turn = Turn { id, accepted: false, asked: None, patience, grace_over: None, scribe };
         self.follow(turn, agent).await;
         self.last_turn = Some(id);
+    }
+
+    /// Returns how a turn ends whose agent cannot run it as the prompt says.
+    fn lacking(&self, start: &TurnStart) -> Option<TurnEnd> {
+        let lack = self.service.agents().get(&start.agent)?.abilities().lack(&start.run)?;
+        let (reason, text) = (Some(lack.reason()), Some(lack.text(&start.agent)));
+        Some(TurnEnd { outcome: TurnOutcome::Failed, reason, text })
     }
 
     /// Returns the session's agent, started if need be, and how long a cancel of it may take.
@@ -276,7 +286,7 @@ impl Runner {
             AgentEvent::Tool { call, name, output, done } => {
                 turn.scribe.tool(call, &name, output, done).await;
             }
-            AgentEvent::Plan(steps) => turn.scribe.plan(&steps).await,
+            AgentEvent::Plan(steps) => turn.scribe.plan(steps).await,
             AgentEvent::Permission { request, title, tool, options } => {
                 let id = PermissionId::from_uuid(fresh_uuid());
                 let options = options

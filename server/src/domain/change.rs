@@ -2,7 +2,8 @@
 
 use usher_shared::counter::{Position, TargetRevision};
 use usher_shared::id::{
-    EntryId, IncarnationId, MessageId, OperationId, SessionId, TaskId, TurnId, UndoId, UserId,
+    EntryId, IncarnationId, MessageId, OperationId, PlanCommentId, SessionId, TaskId, TurnId,
+    UndoId, UserId,
 };
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
@@ -13,6 +14,7 @@ use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::lease::Lease;
 use super::message::{Message, MessageDetails};
+use super::plan::{Comment, Plan};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
 use super::settings::SettingsPatch;
 use super::users::TokenDigest;
@@ -161,6 +163,16 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Replaces the plan of a session.
+    PutPlan(SessionKey, Box<Plan>),
+    /// Adds a comment on the plan of a session's life.
+    InsertComment(SessionKey, IncarnationKey, Box<Comment>),
+    /// Replaces version and body of a comment.
+    RewriteComment(Box<Comment>),
+    /// Deletes a comment.
+    DeleteComment(PlanCommentId),
+    /// Deletes the plan of a session and the comments that wait.
+    ForgetPlan(SessionKey),
     /// Adds a user.
     AddUser(UserId, String),
     /// Gives a user a token.

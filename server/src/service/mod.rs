@@ -6,6 +6,7 @@
 mod edit;
 mod error;
 mod lifecycle;
+mod plan;
 mod queue;
 mod search;
 mod session;
@@ -17,8 +18,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use error::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
-    TurnError,
+    AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
+    TextError, TurnError,
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};

@@ -239,7 +239,7 @@ pub(super) fn provenance_text(provenance: &Provenance) -> Option<String> {
     (*provenance != Provenance::default()).then(|| json(&StoredProvenance::from(provenance)))
 }
 
-fn json(value: &impl Serialize) -> String {
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("stored structs have string keys and no failing fields")
 }
 

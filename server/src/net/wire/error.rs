@@ -2,6 +2,7 @@
 
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::TurnId;
+use usher_shared::limits::PLAN_COMMENTS_MAX;
 
 use super::edit::later;
 use super::{CommitUnknown, Refused};
@@ -9,12 +10,13 @@ use crate::clock::now;
 use crate::domain::admission::AdmitRefusal;
 use crate::domain::edit::EditRefusal;
 use crate::domain::merge::Overflow;
+use crate::domain::plan::{CommentConflict, CommentRefusal};
 use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
-    TurnError,
+    AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
+    TextError, TurnError,
 };
 use crate::store::{StoreError, TransactError};
 
@@ -141,6 +143,29 @@ pub(in crate::net) fn edit_error(error: EditError) -> WireError {
         },
         EditError::Store(error) => store_broken(&error),
     }
+}
+
+pub(in crate::net) fn plan_error(error: PlanError) -> WireError {
+    let text = error.to_string();
+    match error {
+        PlanError::Unavailable(_) => unavailable(),
+        PlanError::Refused(refusal) => match refusal {
+            CommentRefusal::NoPlan | CommentRefusal::NotFound => {
+                WireError::new(ErrorCode::NotFound, text)
+            }
+            CommentRefusal::NoSuchEntry => WireError::validation("entry_index", text),
+            CommentRefusal::TooMany => {
+                WireError::validation("comments", text).with("limit", PLAN_COMMENTS_MAX)
+            }
+            CommentRefusal::Conflict(conflict) => plan_comment_conflict(conflict),
+        },
+        PlanError::Store(error) => store_broken(&error),
+    }
+}
+
+fn plan_comment_conflict(conflict: CommentConflict) -> WireError {
+    let CommentConflict(id) = conflict;
+    WireError::new(ErrorCode::PlanCommentConflict, conflict.to_string()).with("id", id.to_string())
 }
 
 fn turn_changed(open: Option<TurnId>) -> WireError {
