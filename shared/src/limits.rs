@@ -60,8 +60,17 @@ pub const LEASE_HOLD_MS: u64 = 3_600_000;
 pub const STATUS_BYTES_MAX: usize = 4_194_304;
 /// Content of one message in lists, bytes; `transcript.read` gives all of it.
 pub const MESSAGE_CONTENT_BYTES_MAX: usize = 262_144;
-/// Content and admission IDs of a receipt's snapshot, bytes: a receipt lives as long as its session.
+/// A receipt's snapshot, bytes: a receipt lives as long as its session.
 pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
+/// What an entry has beside its text and the bytes of its attachments, bytes: admission IDs, names of
+/// attachments, references, context files. Each receipt repeats it, so it is what one may hold.
+pub const METADATA_BYTES_MAX: usize = SNAPSHOT_BYTES_MAX;
+/// The id of an entity reference, bytes.
+pub const REFERENCE_ID_BYTES_MAX: usize = 512;
+/// The name of an attachment, bytes: the usual NAME_MAX, because an agent sees a file of that name.
+pub const ATTACHMENT_NAME_BYTES_MAX: usize = 255;
+/// A MIME type, bytes: two names of at most 127 (RFC 6838, section 4.2) and a slash.
+pub const MIME_TYPE_BYTES_MAX: usize = 255;
 /// Messages of one transcript page.
 pub const PAGE_MESSAGES_MAX: u32 = 200;
 /// Messages of a page when the request names no limit.

@@ -55,6 +55,34 @@ macro_rules! words {
 }
 
 words! {
+    /// What an attachment is.
+    AttachmentKind {
+        /// A picture.
+        Image = "image",
+        /// Sound.
+        Audio = "audio",
+        /// Anything else.
+        Resource = "resource",
+    }
+
+    /// How an attachment reaches the agent.
+    DeliveryMode {
+        /// Inside the prompt.
+        Prompt = "prompt",
+        /// As the path of a file.
+        Path = "path",
+    }
+
+    /// What a reference points at.
+    ReferenceKind {
+        /// A file in the task's directory.
+        File = "file",
+        /// A session of the caller.
+        Session = "session",
+        /// A task of the caller.
+        Task = "task",
+    }
+
     /// What a task is for.
     TaskKind {
         /// Work in a directory.
@@ -307,5 +335,12 @@ words! {
         PlanModeUnavailable = "plan_mode_unavailable",
         /// The agent reported an error.
         Error = "error",
+    }
+}
+
+impl Default for DeliveryMode {
+    /// What an omitted mode means.
+    fn default() -> Self {
+        Self::Prompt
     }
 }

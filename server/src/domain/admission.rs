@@ -13,6 +13,7 @@ use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::AdmissionOutcome;
 
 use super::change::{Change, Decision};
+use super::enclosed::Enclosed;
 use super::entry::{Entry, Provenance, Sender};
 use super::event::Event;
 use super::merge;
@@ -85,6 +86,17 @@ pub struct Follows {
     pub receipt: ReceiptKey,
     /// How much of its snapshot's content begins this one's, bytes.
     pub content_bytes: usize,
+    /// Whether this snapshot carries more beside the text.
+    pub enclosed: Carries,
+}
+
+/// What a fold adds to what an entry carries beside its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Nothing.
+    Same,
+    /// Something.
+    More,
 }
 
 /// The last stored entry of a queue.
@@ -105,6 +117,10 @@ impl Tail {
             .map(|end| Follows {
                 receipt: end.key,
                 content_bytes: end.content_bytes.min(snapshot.content.len()),
+                enclosed: match self.entry.enclosed == snapshot.enclosed {
+                    true => Carries::Same,
+                    false => Carries::More,
+                },
             })
     }
 }
@@ -190,6 +206,7 @@ pub fn admit(
         id: fresh.entry_id,
         position: session.queue.next_position.max(Position::new(1)),
         content: Arc::from(submission.content.as_str()),
+        enclosed: Enclosed::default(),
         model: submission.model,
         plan_mode: submission.plan_mode,
         provenance: Provenance {
@@ -267,7 +284,7 @@ const _: () = assert!(2 * ADMISSION_IDS_MAX * CLIENT_QUEUE_ID_BYTES_MAX <= SNAPS
 
 /// Cuts an entry for a receipt, so that the first answer and every replay are the same.
 fn snapshot(entry: &Entry) -> (Entry, bool) {
-    let room = SNAPSHOT_BYTES_MAX.saturating_sub(entry.provenance.bytes());
+    let room = SNAPSHOT_BYTES_MAX.saturating_sub(entry.metadata_bytes());
     let cut = cut_at_char(&entry.content, room);
     if cut.len() == entry.content.len() {
         return (entry.clone(), false);

@@ -8,6 +8,8 @@ use usher_shared::limits::ADMISSION_IDS_MAX;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::SenderKind;
 
+use super::enclosed::Enclosed;
+
 /// Who put an entry into the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -61,6 +63,8 @@ pub struct Entry {
     pub model: Option<String>,
     /// Whether it runs in the agent's plan mode.
     pub plan_mode: bool,
+    /// What it carries beside its text.
+    pub enclosed: Enclosed,
     /// What it was made from.
     pub provenance: Provenance,
     /// When it was accepted.
@@ -71,4 +75,11 @@ pub struct Entry {
     pub revision: TargetRevision,
     /// The turn it is reserved for; such an entry is not visible.
     pub reserved_for: Option<TurnId>,
+}
+
+impl Entry {
+    /// Returns the size of what a receipt repeats of it beside its text, bytes.
+    pub fn metadata_bytes(&self) -> usize {
+        self.provenance.bytes() + self.enclosed.bytes()
+    }
 }

@@ -8,6 +8,7 @@ use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::SenderKind;
 use uuid::Uuid;
 
+use super::enclosed::Enclosed;
 use super::entry::{Entry, Provenance, Sender};
 use super::session::{AutoRun, IncarnationKey, OpenTurn, QueueHead, Session, SessionKey, Standing};
 use super::settings::SavedSettings;
@@ -25,6 +26,7 @@ pub(crate) fn entry() -> Entry {
         content: Arc::from("do it"),
         model: None,
         plan_mode: false,
+        enclosed: Enclosed::default(),
         provenance: Provenance {
             admission_ids: vec![AdmissionId::parse("k1").unwrap()],
             past: Vec::new(),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use usher_shared::id::AdmissionId;
-use usher_shared::limits::{ADMISSION_IDS_MAX, CONTENT_BYTES_MAX};
+use usher_shared::limits::{ADMISSION_IDS_MAX, CONTENT_BYTES_MAX, METADATA_BYTES_MAX};
 use usher_shared::vocabulary::SenderKind;
 
 use super::entry::{Entry, Provenance, Sender};
@@ -26,6 +26,16 @@ pub enum Bound {
     Content,
     /// Admissions that an entry was made from.
     AdmissionIds,
+    /// Attachments.
+    Attachments,
+    /// Their size together.
+    AttachmentBytes,
+    /// References.
+    References,
+    /// Context files.
+    ContextFiles,
+    /// Everything that an entry has beside its text and the bytes of its attachments.
+    Metadata,
 }
 
 impl Bound {
@@ -34,6 +44,11 @@ impl Bound {
         match self {
             Self::Content => "content_bytes_max",
             Self::AdmissionIds => "admission_ids_max",
+            Self::Attachments => "attachments_max",
+            Self::AttachmentBytes => "attachment_bytes_max",
+            Self::References => "references_max",
+            Self::ContextFiles => "context_files_max",
+            Self::Metadata => "metadata_bytes_max",
         }
     }
 }
@@ -44,11 +59,19 @@ pub fn may_fold(tail: &Entry, new: &Entry) -> bool {
     tail.reserved_for.is_none()
         && tail.model == new.model
         && tail.plan_mode == new.plan_mode
-        && same_sender(&tail.queued_by, &new.queued_by)
+        && may_join(tail, new)
+}
+
+/// Tells whether two prompts can become one at all: they are of one sender, and neither answers
+/// plan comments.
+pub fn may_join(one: &Entry, other: &Entry) -> bool {
+    same_sender(&one.queued_by, &other.queued_by)
+        && one.enclosed.comments.is_empty()
+        && other.enclosed.comments.is_empty()
 }
 
 /// Tells whether two senders are one: the same user, or agents of the same task.
-pub fn same_sender(one: &Sender, other: &Sender) -> bool {
+fn same_sender(one: &Sender, other: &Sender) -> bool {
     match (one.kind, other.kind) {
         (SenderKind::User, SenderKind::User) => one.id == other.id,
         (SenderKind::Agent, SenderKind::Agent) => one.task.is_some() && one.task == other.task,
@@ -61,8 +84,9 @@ pub fn same_sender(one: &Sender, other: &Sender) -> bool {
 /// # Errors
 /// The bound that the result would break.
 pub fn join(target: &Entry, source: &Entry) -> Result<Entry, Overflow> {
-    Ok(Entry {
+    let joined = Entry {
         content: join_texts(&target.content, &source.content)?,
+        enclosed: target.enclosed.join(&source.enclosed)?,
         provenance: Provenance {
             admission_ids: union(
                 &target.provenance.admission_ids,
@@ -73,7 +97,11 @@ pub fn join(target: &Entry, source: &Entry) -> Result<Entry, Overflow> {
         queued_at: target.queued_at.max(source.queued_at),
         revision: target.revision.next(),
         ..target.clone()
-    })
+    };
+    match joined.metadata_bytes() > METADATA_BYTES_MAX {
+        true => Err(Overflow(Bound::Metadata)),
+        false => Ok(joined),
+    }
 }
 
 /// Joins entries in their order into the one that a turn runs; None if there are none.

@@ -7,6 +7,7 @@ use usher_shared::id::{IncarnationId, MessageId, SessionId, TurnId};
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, Notice, Resolution, Role};
 
+use super::enclosed::Enclosed;
 use super::entry::Provenance;
 
 /// What a message carries beside its text.
@@ -14,6 +15,8 @@ use super::entry::Provenance;
 pub struct MessageDetails {
     /// User messages: the admissions that this prompt was made from.
     pub provenance: Provenance,
+    /// User messages: what the prompt carries beside its text.
+    pub enclosed: Enclosed,
     /// User messages: who sent the prompt.
     pub sender: Option<String>,
     /// User messages: the model and mode it ran with, for a second run.

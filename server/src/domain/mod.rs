@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod change;
 pub mod edit;
+pub mod enclosed;
 pub mod entry;
 pub mod event;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use usher_shared::vocabulary::AutoRunReason;
 use super::change::{Change, Decision};
 use super::entry::Entry;
 use super::event::Event;
-use super::merge::{Overflow, join, same_sender};
+use super::merge::{Overflow, join, may_join};
 use super::session::{AutoRun, QueueHead, Session};
 
 /// Hides one visible entry.
@@ -141,9 +141,7 @@ pub fn merge(
     above: Option<&Entry>,
 ) -> Result<Decision<EntryId>, MergeRefusal> {
     let target = above
-        .filter(|above| {
-            above.reserved_for.is_none() && same_sender(&above.queued_by, &source.queued_by)
-        })
+        .filter(|above| above.reserved_for.is_none() && may_join(above, source))
         .ok_or(MergeRefusal::NoTarget)?;
     let joined = join(target, source)?;
     let queue =

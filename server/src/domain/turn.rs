@@ -194,6 +194,7 @@ pub(super) fn user_message(
         status,
         details: MessageDetails {
             provenance: entry.provenance.clone(),
+            enclosed: entry.enclosed.clone(),
             sender: Some(entry.queued_by.name.clone()),
             run: run_options(session, entry),
             ..MessageDetails::default()

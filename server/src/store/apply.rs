@@ -5,9 +5,10 @@ use usher_shared::id::{EntryId, MessageId};
 use uuid::Uuid;
 
 use super::conn::{Conn, Param, query_one};
+use super::enclosed::enclosed_text;
 use super::error::StoreError;
 use super::{apply_lifecycle as lifecycle, leases, plans, row, sql, users};
-use crate::domain::admission::{Follows, Receipt};
+use crate::domain::admission::{Carries, Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
 use crate::domain::message::Message;
@@ -211,6 +212,7 @@ fn set_queue(
 
 fn insert_entry(conn: &mut dyn Conn, session: SessionKey, entry: &Entry) -> Result<(), StoreError> {
     let provenance = row::provenance_text(&entry.provenance);
+    let enclosed = enclosed_text(&entry.enclosed);
     one(
         conn,
         sql::ENTRY_INSERT,
@@ -228,12 +230,14 @@ fn insert_entry(conn: &mut dyn Conn, session: SessionKey, entry: &Entry) -> Resu
             Param::Text(&entry.queued_by.name),
             opt_id(entry.queued_by.task.map(|task| task.uuid())),
             int(entry.revision.get()),
+            Param::opt_text(enclosed.as_deref()),
         ],
     )
 }
 
 fn rewrite_entry(conn: &mut dyn Conn, entry: &Entry) -> Result<(), StoreError> {
     let provenance = row::provenance_text(&entry.provenance);
+    let enclosed = enclosed_text(&entry.enclosed);
     one(
         conn,
         sql::ENTRY_REWRITE,
@@ -243,6 +247,7 @@ fn rewrite_entry(conn: &mut dyn Conn, entry: &Entry) -> Result<(), StoreError> {
             Param::opt_text(provenance.as_deref()),
             Param::Int(entry.queued_at.get()),
             int(entry.revision.get()),
+            Param::opt_text(enclosed.as_deref()),
         ],
     )
 }
@@ -268,15 +273,20 @@ fn insert_receipt(
 ) -> Result<(), StoreError> {
     let entry = &receipt.entry;
     // What an earlier receipt says is not said again.
-    let (content, provenance, base_key, base_bytes) = match follows {
+    let (content, provenance, base_key, base_bytes, enclosed) = match follows {
         None => {
             let provenance = row::receipt_provenance_text(receipt);
-            (&*entry.content, provenance, Param::Null, Param::Null)
+            let enclosed = enclosed_text(&entry.enclosed);
+            (&*entry.content, provenance, Param::Null, Param::Null, enclosed)
         }
-        Some(Follows { receipt, content_bytes }) => {
+        Some(Follows { receipt, content_bytes, enclosed }) => {
             let rest = entry.content.get(content_bytes..);
             let rest = rest.ok_or(StoreError::Damaged("a receipt does not go on from another"))?;
-            (rest, None, Param::Int(receipt.0), int(content_bytes as u64))
+            let enclosed = match enclosed {
+                Carries::Same => None,
+                Carries::More => enclosed_text(&entry.enclosed),
+            };
+            (rest, None, Param::Int(receipt.0), int(content_bytes as u64), enclosed)
         }
     };
     one(
@@ -302,6 +312,7 @@ fn insert_receipt(
             int(entry.revision.get()),
             base_key,
             base_bytes,
+            Param::opt_text(enclosed.as_deref()),
         ],
     )
 }

@@ -12,6 +12,7 @@ mod check;
 mod conn;
 #[cfg(test)]
 mod contract;
+mod enclosed;
 mod error;
 mod handle;
 mod in_place;

@@ -6,10 +6,12 @@ use usher_shared::counter::TargetRevision;
 use usher_shared::id::{AdmissionId, EntryId};
 
 use super::conn::{Param, query_one};
+use super::enclosed::enclosed;
 use super::error::StoreError;
 use super::reads::Reads;
 use super::{row, sql};
 use crate::domain::admission::{Receipt, ReceiptEnd, ReceiptKey};
+use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::Provenance;
 use crate::domain::session::IncarnationKey;
 
@@ -27,8 +29,10 @@ impl Reads<'_> {
         let Some((mut receipt, base, base_bytes)) = found else { return Ok(None) };
         if base != 0 {
             let mut whole = self.snapshot(base)?;
-            whole.add(id.clone(), base_bytes, &receipt.entry.content)?;
+            let carried = std::mem::take(&mut receipt.entry.enclosed);
+            whole.add(id.clone(), base_bytes, &receipt.entry.content, carried)?;
             receipt.entry.content = Arc::from(whole.content);
+            receipt.entry.enclosed = whole.enclosed;
             receipt.entry.provenance = whole.provenance;
         }
         Ok(Some(receipt))
@@ -62,11 +66,14 @@ impl Reads<'_> {
             let id = AdmissionId::parse(row.text(0)?);
             let id = id.map_err(|_| StoreError::Damaged("an admission ID"))?;
             match &mut whole {
-                Some(whole) => whole.add(id, row.int(1)?, row.text(2)?)?,
+                Some(whole) => {
+                    whole.add(id, row.int(1)?, row.text(2)?, enclosed(row.opt_text(4)?)?)?;
+                }
                 None => {
                     whole = Some(Snapshot {
                         content: row.text(2)?.to_owned(),
                         provenance: row::receipt_provenance(row.opt_text(3)?, &id)?,
+                        enclosed: enclosed(row.opt_text(4)?)?,
                     });
                 }
             }
@@ -76,21 +83,31 @@ impl Reads<'_> {
     }
 }
 
-/// What a receipt says of its entry's text and admissions.
+/// What a receipt says of its entry.
 pub(super) struct Snapshot {
     pub(super) content: String,
+    pub(super) enclosed: Enclosed,
     pub(super) provenance: Provenance,
 }
 
 impl Snapshot {
     /// Becomes what the next receipt says: `bytes` of the content and then `rest`, and one admission
-    /// more.
-    fn add(&mut self, id: AdmissionId, bytes: i64, rest: &str) -> Result<(), StoreError> {
+    /// more. Nothing `carried`: the same as before, since a fold takes nothing away.
+    fn add(
+        &mut self,
+        id: AdmissionId,
+        bytes: i64,
+        rest: &str,
+        carried: Enclosed,
+    ) -> Result<(), StoreError> {
         let kept = usize::try_from(bytes).ok().filter(|at| self.content.is_char_boundary(*at));
         let kept = kept.ok_or(StoreError::Damaged("a receipt does not go on from another"))?;
         self.content.truncate(kept);
         self.content.push_str(rest);
         self.provenance.admission_ids.push(id);
+        if carried != Enclosed::default() {
+            self.enclosed = carried;
+        }
         Ok(())
     }
 }

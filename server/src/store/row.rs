@@ -15,6 +15,7 @@ use usher_shared::vocabulary::{
 };
 
 use super::conn::Row;
+use super::enclosed::{StoredEnclosed, enclosed};
 use super::error::StoreError;
 use crate::domain::admission::{Identified, Receipt};
 use crate::domain::entry::{Entry, Provenance, Sender};
@@ -147,6 +148,7 @@ pub(super) fn entry(row: &dyn Row) -> Result<Entry, StoreError> {
         queued_by: Sender { task: row.opt_uuid(10)?.map(TaskId::from_uuid), ..sender(row, 7)? },
         revision: TargetRevision::new(counter(row.int(11)?)?),
         reserved_for: row.opt_uuid(12)?.map(TurnId::from_uuid),
+        enclosed: enclosed(row.opt_text(13)?)?,
     })
 }
 
@@ -178,6 +180,7 @@ pub(super) fn receipt(row: &dyn Row, id: &AdmissionId) -> Result<Receipt, StoreE
             content: Arc::from(row.text(5)?),
             model: row.opt_text(7)?.map(str::to_owned),
             plan_mode: row.int(8)? != 0,
+            enclosed: enclosed(row.opt_text(17)?)?,
             provenance: receipt_provenance(row.opt_text(9)?, id)?,
             queued_at: time(row.int(10)?),
             queued_by: sender(row, 11)?,
@@ -248,6 +251,8 @@ pub(super) fn json(value: &impl Serialize) -> String {
 struct StoredDetails {
     #[serde(flatten)]
     provenance: StoredProvenance,
+    #[serde(flatten)]
+    enclosed: StoredEnclosed,
     #[serde(skip_serializing_if = "Option::is_none")]
     sender: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,6 +275,7 @@ pub(super) fn details(text: Option<&str>) -> Result<MessageDetails, StoreError> 
         serde_json::from_str(text).map_err(|_| StoreError::Damaged("message details"))?;
     Ok(MessageDetails {
         provenance: stored.provenance.into(),
+        enclosed: stored.enclosed.into(),
         sender: stored.sender,
         run: RunOptions { model: stored.model, plan_mode: stored.plan_mode },
         resolution: stored.resolution,
@@ -283,6 +289,7 @@ pub(super) fn details_text(details: &MessageDetails) -> Option<String> {
     (*details != MessageDetails::default()).then(|| {
         json(&StoredDetails {
             provenance: StoredProvenance::from(&details.provenance),
+            enclosed: StoredEnclosed::from(&details.enclosed),
             sender: details.sender.clone(),
             model: details.run.model.clone(),
             plan_mode: details.run.plan_mode,

@@ -40,7 +40,7 @@ macro_rules! task_seen {
 macro_rules! entry_columns {
     () => {
         "id, position, content, model, plan_mode, provenance, queued_at, sender_kind, sender_id, \
-         sender_name, sender_task, revision, turn_id"
+         sender_name, sender_task, revision, turn_id, enclosed"
     };
 }
 macro_rules! stored {
@@ -170,8 +170,8 @@ pub(super) const QUEUE_SET: &str = "UPDATE sessions SET queue_revision = ?2, que
 
 pub(super) const ENTRY_INSERT: &str = "INSERT INTO queue_entries \
     (session_key, id, position, content, model, plan_mode, provenance, queued_at, sender_kind, \
-     sender_id, sender_name, sender_task, revision) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     sender_id, sender_name, sender_task, revision, enclosed) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 pub(super) const ENTRIES_VISIBLE: &str =
     concat!("SELECT ", entry_columns!(), visible!(), "ORDER BY position");
 pub(super) const ENTRY_HEAD: &str =
@@ -198,7 +198,7 @@ pub(super) const ENTRIES_RELEASE: &str =
     "UPDATE queue_entries SET turn_id = NULL WHERE turn_id = ?1";
 pub(super) const ENTRIES_DELETE: &str = "DELETE FROM queue_entries WHERE turn_id = ?1";
 pub(super) const ENTRY_REWRITE: &str = "UPDATE queue_entries \
-    SET content = ?2, provenance = ?3, queued_at = ?4, revision = ?5 WHERE id = ?1";
+    SET content = ?2, provenance = ?3, queued_at = ?4, revision = ?5, enclosed = ?6 WHERE id = ?1";
 /// In two steps, because no two entries may have one position in between.
 pub(super) const ENTRY_MOVE_AWAY: &str = "UPDATE queue_entries SET position = ?3 \
     WHERE session_key = ?1 AND id = ?2";
@@ -216,26 +216,27 @@ pub(super) const ENTRIES_PURGE: &str =
 
 pub(super) const RECEIPT_GET: &str = "SELECT fingerprint, entry_id, outcome, queue_revision, \
     position, content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-    sender_id, sender_name, entry_revision, COALESCE(base_key, 0), COALESCE(base_bytes, 0) \
-    FROM queue_admission_receipts WHERE incarnation_key = ?1 AND client_queue_id = ?2";
+    sender_id, sender_name, entry_revision, COALESCE(base_key, 0), COALESCE(base_bytes, 0), \
+    enclosed FROM queue_admission_receipts WHERE incarnation_key = ?1 AND client_queue_id = ?2";
 pub(super) const RECEIPT_END: &str = "SELECT key, entry_id, entry_revision, \
     COALESCE(base_bytes, 0) + octet_length(content) FROM queue_admission_receipts \
     WHERE incarnation_key = ?1 AND client_queue_id = ?2";
 /// A receipt and those that it goes on from, the first one first.
 pub(super) const RECEIPT_CHAIN: &str = "WITH RECURSIVE chain \
-    (depth, key, base_key, base_bytes, client_queue_id, content, provenance) AS \
-    (SELECT 0, r.key, r.base_key, r.base_bytes, r.client_queue_id, r.content, r.provenance \
+    (depth, key, base_key, base_bytes, client_queue_id, content, provenance, enclosed) AS \
+    (SELECT 0, r.key, r.base_key, r.base_bytes, r.client_queue_id, r.content, r.provenance, \
+     r.enclosed \
      FROM queue_admission_receipts r WHERE r.key = ?1 \
      UNION ALL SELECT c.depth + 1, b.key, b.base_key, b.base_bytes, b.client_queue_id, b.content, \
-     b.provenance FROM chain c JOIN queue_admission_receipts b \
+     b.provenance, b.enclosed FROM chain c JOIN queue_admission_receipts b \
      ON b.key = c.base_key AND b.key < c.key) \
-    SELECT client_queue_id, COALESCE(base_bytes, 0), content, provenance \
+    SELECT client_queue_id, COALESCE(base_bytes, 0), content, provenance, enclosed \
     FROM chain ORDER BY depth DESC";
 pub(super) const RECEIPT_INSERT: &str = "INSERT INTO queue_admission_receipts \
     (incarnation_key, client_queue_id, fingerprint, entry_id, outcome, queue_revision, position, \
      content, content_truncated, model, plan_mode, provenance, accepted_at, sender_kind, \
-     sender_id, sender_name, entry_revision, base_key, base_bytes) VALUES \
-    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+     sender_id, sender_name, entry_revision, base_key, base_bytes, enclosed) VALUES \
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
 
 pub(super) const TURN_INSERT: &str = "INSERT INTO turns \
     (session_key, id, stage, stop_asked, replaced_by, message_id, started_at, node_id) \

@@ -10,6 +10,7 @@ use crate::counter::{Position, TargetRevision};
 use crate::id::{AdmissionId, AttachmentId, EntryId, SessionId, TaskId};
 use crate::time::UnixMillis;
 use crate::vocabulary::SenderKind;
+pub use crate::vocabulary::{AttachmentKind, DeliveryMode, ReferenceKind};
 
 /// Who put an entry into the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,18 +35,6 @@ pub struct EntityReference {
     pub title: Option<String>,
 }
 
-/// What a reference points at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReferenceKind {
-    /// A file in the task's directory.
-    File,
-    /// A session of the caller.
-    Session,
-    /// A task of the caller.
-    Task,
-}
-
 /// A file or directory that gives context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextFile {
@@ -65,29 +54,6 @@ pub struct PlanCommentRef {
     pub id: String,
     /// Its version when it was read.
     pub version: u64,
-}
-
-/// What an attachment is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AttachmentKind {
-    /// A picture.
-    Image,
-    /// Sound.
-    Audio,
-    /// Anything else.
-    Resource,
-}
-
-/// How an attachment reaches the agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryMode {
-    /// Inside the prompt.
-    #[default]
-    Prompt,
-    /// As the path of a file.
-    Path,
 }
 
 /// An attachment in a request: inline (`data` and its description) or staged (`attachment_id`).

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::actions;
-use super::entry::Attachment;
+use super::entry::{Attachment, ContextFile, EntityReference, PlanCommentRef};
 use crate::counter::MessageSeq;
 use crate::id::{AdmissionId, IncarnationId, MessageId, SessionId, TurnId};
 use crate::time::UnixMillis;
@@ -19,6 +19,15 @@ pub struct MessageMetadata {
     pub queue_admission_ids_past: Vec<AdmissionId>,
     /// User messages: what was attached.
     pub attachments: Vec<Attachment>,
+    /// User messages: what the prompt points at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub entity_references: Vec<EntityReference>,
+    /// User messages: what gave it context.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context_files: Vec<ContextFile>,
+    /// User messages: the plan comments it consumed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plan_comment_refs: Vec<PlanCommentRef>,
     /// System messages: what they report.
     pub notice: Option<Notice>,
     /// User messages of turns that did not end well: what became of them.

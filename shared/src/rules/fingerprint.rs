@@ -12,11 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::edit::QueueUpdateParams;
-use crate::protocol::entry::{
-    AttachmentKind, AttachmentParams, DeliveryMode, EntityReference, QueuedBy, ReferenceKind,
-};
+use crate::protocol::entry::{AttachmentKind, AttachmentParams, EntityReference, QueuedBy};
 use crate::protocol::queue::QueueAddParams;
-use crate::vocabulary::SenderKind;
 
 /// SHA-256 of an admission's canonical encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +82,7 @@ pub fn fingerprint(
         out.part(b'o', comment.id.as_bytes());
         out.part(b'V', &comment.version.to_be_bytes());
     }
-    out.part(b'q', sender_kind(queued_by.kind));
+    out.part(b'q', queued_by.kind.as_str().as_bytes());
     out.part(b'Q', queued_by.id.as_bytes());
     Ok(Fingerprint(out.0.finalize().into()))
 }
@@ -132,16 +129,16 @@ impl Encoder {
     }
 
     fn reference(&mut self, reference: &EntityReference) {
-        self.part(b'r', reference_kind(reference.kind));
+        self.part(b'r', reference.kind.as_str().as_bytes());
         self.part(b'I', reference.id.as_bytes());
         self.optional(b'T', reference.title.as_deref());
     }
 
     fn attachment(&mut self, attachment: &AttachmentParams) -> Result<(), base64::DecodeError> {
-        self.part(b'a', attachment.kind.map_or(b"", attachment_kind));
+        self.part(b'a', attachment.kind.map_or("", AttachmentKind::as_str).as_bytes());
         self.optional(b'n', attachment.name.as_deref());
         self.optional(b't', attachment.mime_type.as_deref());
-        self.part(b'd', delivery_mode(attachment.delivery_mode.unwrap_or_default()));
+        self.part(b'd', attachment.delivery_mode.unwrap_or_default().as_str().as_bytes());
         if let Some(data) = &attachment.data {
             self.part(b'h', &Sha256::digest(STANDARD.decode(data)?));
         }
@@ -152,41 +149,10 @@ impl Encoder {
     }
 }
 
-const fn attachment_kind(kind: AttachmentKind) -> &'static [u8] {
-    match kind {
-        AttachmentKind::Image => b"image",
-        AttachmentKind::Audio => b"audio",
-        AttachmentKind::Resource => b"resource",
-    }
-}
-
-const fn delivery_mode(mode: DeliveryMode) -> &'static [u8] {
-    match mode {
-        DeliveryMode::Prompt => b"prompt",
-        DeliveryMode::Path => b"path",
-    }
-}
-
-const fn reference_kind(kind: ReferenceKind) -> &'static [u8] {
-    match kind {
-        ReferenceKind::File => b"file",
-        ReferenceKind::Session => b"session",
-        ReferenceKind::Task => b"task",
-    }
-}
-
-const fn sender_kind(kind: SenderKind) -> &'static [u8] {
-    match kind {
-        SenderKind::User => b"user",
-        SenderKind::Agent => b"agent",
-        SenderKind::Workflow => b"workflow",
-        SenderKind::Server => b"server",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vocabulary::SenderKind;
 
     fn sender() -> QueuedBy {
         QueuedBy { kind: SenderKind::User, id: "u1".to_owned(), name: "anna".to_owned() }

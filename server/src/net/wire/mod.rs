@@ -1,6 +1,7 @@
 //! The protocol's words to the domain's and back: the only place that sees both.
 
 mod edit;
+mod enclosed;
 mod error;
 mod plan;
 mod queue;

@@ -12,6 +12,7 @@ use usher_shared::rules::fingerprint::fingerprint;
 use usher_shared::vocabulary::SenderKind;
 
 use super::edit::shown;
+use super::enclosed;
 use super::size::json_bytes;
 use super::{Viewer, bounded};
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
@@ -122,8 +123,11 @@ pub(in crate::net) fn queued(
         content: entry.content.to_string(),
         model: entry.model,
         plan_mode: entry.plan_mode,
-        attachments: Vec::new(),
+        attachments: enclosed::attachments(&entry.enclosed),
         metadata: EntryMetadata {
+            entity_references: enclosed::references(&entry.enclosed),
+            context_files: enclosed::files(&entry.enclosed),
+            plan_comment_refs: enclosed::comments(&entry.enclosed),
             queue_admission_ids: entry.provenance.admission_ids,
             queue_admission_ids_past: entry.provenance.past,
             sender_task_id: entry.queued_by.task,

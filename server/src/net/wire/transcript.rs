@@ -6,6 +6,7 @@ use usher_shared::protocol::transcript::{
     self as wire_transcript, MessageMetadata, TranscriptPageReply,
 };
 
+use super::enclosed;
 use super::size::fitting;
 use crate::domain::message::Message;
 use crate::net::live::LiveText;
@@ -57,7 +58,10 @@ pub(in crate::net) fn message(message: &Message) -> wire_transcript::Message {
         metadata: MessageMetadata {
             queue_admission_ids: message.details.provenance.admission_ids.clone(),
             queue_admission_ids_past: message.details.provenance.past.clone(),
-            attachments: Vec::new(),
+            attachments: enclosed::attachments(&message.details.enclosed),
+            entity_references: enclosed::references(&message.details.enclosed),
+            context_files: enclosed::files(&message.details.enclosed),
+            plan_comment_refs: enclosed::comments(&message.details.enclosed),
             notice: message.details.notice,
             resolution: message.details.resolution,
             tool: message.details.tool.clone(),

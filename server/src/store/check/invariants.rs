@@ -220,7 +220,7 @@ pub(super) const ROWS: &[Invariant] = invariants! {
                 WHERE COALESCE(base_bytes, 0) + octet_length(content) > 65536 \
                 OR content_truncated NOT IN (0, 1) OR plan_mode NOT IN (0, 1)");
     receipt_cut of "queue_admission_receipts":
-        "a snapshot is marked as cut only if content and admission IDs fill it",
+        "a snapshot is marked as cut only if what it holds fills it",
         Walk(provenance::receipts_cut_for_nothing);
     receipt_base of "queue_admission_receipts":
         "a receipt that goes on from another is the next one of the same entry, and says only what \

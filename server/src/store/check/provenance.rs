@@ -30,8 +30,8 @@ pub(super) fn receipts_cut_for_nothing(conn: &mut dyn Conn) -> Result<Vec<i64>, 
     let mut broken = Vec::new();
     for key in query_all(conn, CUT, &[], |row| row.int(0))? {
         match Reads::new(conn).snapshot(key) {
-            Ok(Snapshot { content, provenance })
-                if content.len() + provenance.bytes() + CHARACTER_BYTES_MAX
+            Ok(Snapshot { content, provenance, enclosed })
+                if content.len() + provenance.bytes() + enclosed.bytes() + CHARACTER_BYTES_MAX
                     <= SNAPSHOT_BYTES_MAX =>
             {
                 broken.push(key);
