@@ -23,6 +23,7 @@ mod lifecycle;
 mod merge;
 mod migration;
 mod parking;
+mod plan_comments;
 mod plan_mode;
 mod plans;
 mod races;

@@ -186,7 +186,13 @@ async fn comments_have_a_bound_and_a_plan_with_the_largest_of_them_is_told() {
     let mut scene = planned(&vec![long; 100].join("|")).await;
     let body = "\u{1}".repeat(8_192);
     let selected = "\u{1}".repeat(4_096);
+    // Nobody watches until the last of them.
+    let leave = json!({"session_id": scene.chat.session_id});
+    scene.client.ok("session.unsubscribe", leave).await;
     for index in 0..100 {
+        if index == 99 {
+            scene.client.subscribe(&scene.chat).await;
+        }
         let fields = json!({"entry_index": index, "selected_text": selected, "body": body});
         add(&mut scene, fields).await;
     }

@@ -31,6 +31,8 @@ mod merge;
 mod nodes;
 #[path = "../e2e/parking.rs"]
 mod parking;
+#[path = "../e2e/plan_comments.rs"]
+mod plan_comments;
 #[path = "../e2e/plan_mode.rs"]
 mod plan_mode;
 #[path = "../e2e/plans.rs"]

@@ -25,7 +25,7 @@ use super::output::{Tail, TextDecoder};
 use super::process::{self, ProcessGroup};
 use super::{
     Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart,
-    COMMANDS_MAX, EVENTS_MAX, Owner, StartError,
+    COMMANDS_MAX, EVENTS_MAX, Owner, StartError, comments,
 };
 
 /// Error output that a failed turn shows, bytes.
@@ -91,7 +91,8 @@ async fn serve(
         };
         let end = match Run::spawn(&spec, &directory, owner.as_ref(), &prompt) {
             Ok((run, stdin)) => {
-                let feed = feed(stdin, prompt.text);
+                // The prompt byte for byte, unless it answers comments.
+                let feed = feed(stdin, comments::with_text(prompt.text, &prompt.comments));
                 match run.run_out(feed, &mut commands, &events).await {
                     Ok(end) => end,
                     Err(Gone) => return,

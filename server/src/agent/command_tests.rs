@@ -40,7 +40,8 @@ async fn send(agent: &AgentHandle, command: AgentCommand) {
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt = AgentPrompt { text: text.to_owned(), model: None, plan_mode: false };
+    let prompt =
+        AgentPrompt { text: text.to_owned(), model: None, plan_mode: false, comments: Vec::new() };
     send(agent, AgentCommand::Prompt(prompt)).await;
 }
 

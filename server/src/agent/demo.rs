@@ -15,8 +15,10 @@ use usher_shared::vocabulary::TurnReason;
 use super::demo_script::{Offer, Step, parse};
 use super::{
     Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX,
-    EVENTS_MAX,
+    EVENTS_MAX, comments,
 };
+
+use crate::domain::plan::Comment;
 
 /// Text of one event when the answer is long, bytes.
 const PIECE_BYTES: usize = 16_384;
@@ -84,7 +86,7 @@ impl Demo {
             // Of this turn only: the next one begins with what its own prompt says.
             let mut turn =
                 Turn { model: prompt.model, plan_mode: prompt.plan_mode, ..Turn::default() };
-            let end = match self.run(&prompt.text, &mut turn).await {
+            let end = match self.answer(&prompt.text, &prompt.comments, &mut turn).await {
                 Ok(()) => AgentEnd::Completed,
                 Err(Stop::End(end)) => end,
                 Err(Stop::Gone) => return,
@@ -97,6 +99,22 @@ impl Demo {
                 }
             }
         }
+    }
+
+    /// Repeats the comments that came with a prompt, and then does what the prompt says.
+    async fn answer(
+        &mut self,
+        text: &str,
+        comments: &[Comment],
+        turn: &mut Turn,
+    ) -> Result<(), Stop> {
+        if !comments.is_empty() {
+            self.say(comments::in_words(comments), turn).await?;
+            if text.trim().is_empty() {
+                return Ok(());
+            }
+        }
+        self.run(text, turn).await
     }
 
     async fn run(&mut self, prompt: &str, turn: &mut Turn) -> Result<(), Stop> {

@@ -13,7 +13,8 @@ fn agent() -> AgentHandle {
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt = AgentPrompt { text: text.to_owned(), model: None, plan_mode: false };
+    let prompt =
+        AgentPrompt { text: text.to_owned(), model: None, plan_mode: false, comments: Vec::new() };
     assert!(agent.commands.send(AgentCommand::Prompt(prompt)).await.is_ok());
 }
 

@@ -5,6 +5,7 @@
 
 mod abilities;
 pub mod command;
+mod comments;
 pub mod demo;
 mod demo_script;
 mod orphans;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use usher_shared::vocabulary::{PermissionKind, TurnReason};
 
-use crate::domain::plan::PlanEntry;
+use crate::domain::plan::{Comment, PlanEntry};
 
 pub use abilities::{Abilities, Lack};
 pub use command::CommandSpec;
@@ -87,6 +88,8 @@ pub struct AgentPrompt {
     pub model: Option<String>,
     /// Whether to use the agent's plan mode for this turn.
     pub plan_mode: bool,
+    /// The plan comments that it answers.
+    pub comments: Vec<Comment>,
 }
 
 /// What the runner tells an agent. Never two prompts at once.

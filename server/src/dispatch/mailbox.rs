@@ -121,6 +121,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::domain::enclosed::Enclosed;
     use crate::domain::message::RunOptions;
 
     fn run(n: u128) -> Order {
@@ -131,6 +132,7 @@ mod tests {
             agent: "demo".to_owned(),
             workspace_dir: None,
             text: Arc::from("x"),
+            enclosed: Enclosed::default(),
             run: RunOptions::default(),
         }))
     }

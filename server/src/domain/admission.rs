@@ -17,6 +17,7 @@ use super::enclosed::Enclosed;
 use super::entry::{Entry, Provenance, Sender};
 use super::event::Event;
 use super::merge;
+use super::plan::{self, Comment, CommentConflict};
 use super::session::{AutoRun, QueueHead, Session};
 
 /// A submission that names itself.
@@ -39,6 +40,8 @@ pub struct Submission {
     pub model: Option<String>,
     /// Whether it runs in the agent's plan mode.
     pub plan_mode: bool,
+    /// What it carries beside its text.
+    pub enclosed: Enclosed,
     /// Who sent it.
     pub queued_by: Sender,
 }
@@ -157,6 +160,9 @@ pub enum AdmitRefusal {
     /// Nothing a reader could see.
     #[error("content is blank")]
     Blank,
+    /// See [`CommentConflict`].
+    #[error(transparent)]
+    Comment(#[from] CommentConflict),
 }
 
 /// Fresh values for one decision.
@@ -191,22 +197,25 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
 }
 
 /// Decides a first admission to an authorized session. `tail` is the last stored entry if new ones
-/// may fold into it: a fold adds no entry, so a full queue takes it, too.
+/// may fold into it: a fold adds no entry, so a full queue takes it, too. `comments` are those that the
+/// submission refers to, in its order.
 pub fn admit(
     session: &Session,
     submission: Submission,
+    comments: Vec<Option<Comment>>,
     tail: Option<&Tail>,
     max_per_session: u32,
     fresh: Fresh,
 ) -> Result<Decision<Admitted>, AdmitRefusal> {
-    if submission.content.is_blank() {
+    if submission.content.is_blank() && !submission.enclosed.speaks() {
         return Err(AdmitRefusal::Blank);
     }
+    let consumed = plan::consume(comments, &submission.enclosed.comments, fresh.entry_id)?;
     let new = Entry {
         id: fresh.entry_id,
         position: session.queue.next_position.max(Position::new(1)),
         content: Arc::from(submission.content.as_str()),
-        enclosed: Enclosed::default(),
+        enclosed: submission.enclosed,
         model: submission.model,
         plan_mode: submission.plan_mode,
         provenance: Provenance {
@@ -263,6 +272,10 @@ pub fn admit(
         changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt), follows));
     }
     let mut events = session.queue_resized().to_vec();
+    if !consumed.is_empty() {
+        changes.extend(consumed);
+        events.push((session.id, Event::PlanChanged));
+    }
     if session.is_promptable() && queue.auto_run == AutoRun::On {
         events.push((session.id, Event::MayStart));
     }

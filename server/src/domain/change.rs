@@ -171,6 +171,15 @@ pub enum Change {
     RewriteComment(Box<Comment>),
     /// Deletes a comment.
     DeleteComment(PlanCommentId),
+    /// Lets the admission of an entry take a comment along.
+    ConsumeComment(PlanCommentId, EntryId),
+    /// Gives the comments that the moved entries of a session took along to where those are now.
+    TransferComments {
+        /// Where they were.
+        from: SessionKey,
+        /// Where their entries are.
+        to: SessionKey,
+    },
     /// Deletes the plan of a session and the comments that wait.
     ForgetPlan(SessionKey),
     /// Adds a user.

@@ -82,7 +82,7 @@ pub fn save(
     if edit.expected != entry.revision {
         return Err(EditRefusal::RevisionConflict { revision: entry.revision });
     }
-    if edit.content.is_blank() {
+    if edit.content.is_blank() && !entry.enclosed.speaks() {
         return Err(EditRefusal::Blank);
     }
     if operations.count >= EDIT_OPERATIONS_MAX as u64 {

@@ -3,6 +3,7 @@
 use usher_shared::id::{IncarnationId, SessionId, TaskId, TurnId, UserId};
 use usher_shared::vocabulary::{TurnOutcome, TurnReason};
 
+use super::enclosed::Enclosed;
 use super::lease::LostLease;
 use super::message::{Message, RunOptions};
 
@@ -70,6 +71,8 @@ pub struct TurnStart {
     pub workspace_dir: Option<String>,
     /// The prompt.
     pub text: std::sync::Arc<str>,
+    /// What it carries beside its text.
+    pub enclosed: Enclosed,
     /// How to run it.
     pub run: RunOptions,
 }

@@ -192,6 +192,20 @@ pub fn waiting(known: Comment, seen: CommentRef) -> Result<Comment, CommentConfl
     }
 }
 
+/// Returns what takes the comments along that an admission refers to; `known` are those that there are,
+/// in the order of `seen`.
+pub fn consume(
+    known: Vec<Option<Comment>>,
+    seen: &[CommentRef],
+    entry: EntryId,
+) -> Result<Vec<Change>, CommentConflict> {
+    let taken = seen.iter().zip(known).map(|(seen, known)| {
+        let comment = waiting(known.ok_or(CommentConflict(seen.id))?, *seen)?;
+        Ok(Change::ConsumeComment(comment.id, entry))
+    });
+    taken.collect()
+}
+
 fn told<T>(session: &Session, change: Change, reply: T) -> Decision<T> {
     let events = vec![(session.id, Event::PlanChanged)];
     Decision { changes: vec![change], events, reply }

@@ -1,7 +1,14 @@
-use usher_shared::id::EntryId;
+use usher_shared::id::{AdmissionId, EntryId};
+use usher_shared::prompt::PromptText;
+use usher_shared::rules::fingerprint::Fingerprint;
+use usher_shared::vocabulary::AdmissionOutcome;
 
 use super::*;
-use crate::domain::fixtures::{session, uuid};
+use crate::domain::admission::{self, AdmitRefusal, Fresh, Identified, Submission, Tail};
+use crate::domain::enclosed::Enclosed;
+use crate::domain::entry::Entry;
+use crate::domain::fixtures::{NOW, entry, session, uuid};
+use crate::domain::merge::{self, Bound, Overflow};
 
 fn step(text: &str) -> PlanEntry {
     PlanEntry { text: text.to_owned(), status: PlanStatus::Pending }
@@ -114,4 +121,62 @@ fn what_was_changed_or_consumed_is_left_alone() {
     let removed = remove(&session, Some(comment(2)), seen(2)).unwrap();
     assert_eq!(removed.changes, [Change::DeleteComment(id(31))]);
     assert_eq!(removed.events, [(session.id, Event::PlanChanged)]);
+}
+
+#[test]
+fn an_admission_takes_along_what_waits_as_it_was_seen_and_nothing_else() {
+    let entry = EntryId::from_uuid(uuid(41));
+    let other = Comment { id: id(32), ..comment(1) };
+    let refs = [seen(2), CommentRef { id: id(32), version: CommentVersion::new(1) }];
+    let known = |first: Option<Comment>| vec![first, Some(other.clone())];
+    assert_eq!(
+        consume(known(Some(comment(2))), &refs, entry).unwrap(),
+        [Change::ConsumeComment(id(31), entry), Change::ConsumeComment(id(32), entry)]
+    );
+    let consumed = Comment { consumed_by: Some(EntryId::from_uuid(uuid(42))), ..comment(2) };
+    for first in [None, Some(comment(1)), Some(comment(3)), Some(consumed)] {
+        let refused = consume(known(first.clone()), &refs, entry);
+        assert_eq!(refused, Err(CommentConflict(id(31))), "{first:?}");
+    }
+}
+
+fn submission(text: &str, comments: Vec<CommentRef>) -> Submission {
+    let identified = Identified {
+        id: AdmissionId::parse("k2").unwrap(),
+        fingerprint: Fingerprint::from_bytes([0; 32]),
+    };
+    Submission {
+        identified: Some(identified),
+        content: PromptText::parse(text).unwrap(),
+        model: None,
+        plan_mode: false,
+        enclosed: Enclosed { comments, ..Enclosed::default() },
+        queued_by: entry().queued_by,
+    }
+}
+
+#[test]
+fn what_answers_comments_may_have_no_text_and_is_always_an_entry_of_its_own() {
+    let session = session(None);
+    let fresh = Fresh { entry_id: EntryId::from_uuid(uuid(41)), now: NOW };
+    let tail = Tail { entry: entry(), newest: None };
+    let admit = |text, refs: Vec<CommentRef>| {
+        let known = refs.iter().map(|_| Some(comment(1))).collect();
+        admission::admit(&session, submission(text, refs), known, Some(&tail), 0, fresh)
+    };
+    assert_eq!(admit(" ", Vec::new()).map(drop), Err(AdmitRefusal::Blank));
+    assert_eq!(admit("x", Vec::new()).unwrap().reply.outcome, AdmissionOutcome::Folded);
+    let admitted = admit(" ", vec![seen(1)]).unwrap();
+    assert_eq!(admitted.reply.outcome, AdmissionOutcome::Admitted);
+    assert_eq!(admitted.reply.entry.enclosed.comments, [seen(1)]);
+    assert!(admitted.changes.contains(&Change::ConsumeComment(id(31), fresh.entry_id)));
+    assert!(admitted.events.contains(&(session.id, Event::PlanChanged)));
+    let stale = admit("x", vec![seen(2)]).map(drop);
+    assert_eq!(stale, Err(AdmitRefusal::Comment(CommentConflict(id(31)))));
+
+    let answers = Entry { enclosed: admitted.reply.entry.enclosed, ..entry() };
+    for (one, other) in [(&answers, &entry()), (&entry(), &answers)] {
+        assert!(!merge::may_join(one, other));
+        assert_eq!(merge::join(one, other), Err(Overflow(Bound::PlanComments)));
+    }
 }

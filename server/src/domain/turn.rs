@@ -12,6 +12,7 @@ use usher_shared::vocabulary::{
 };
 
 use super::change::{Change, Decision};
+use super::enclosed::Enclosed;
 use super::entry::Entry;
 use super::event::{Event, TurnStart};
 use super::merge::join_all;
@@ -80,13 +81,15 @@ pub(super) fn started(
     queue: QueueMoved,
 ) -> Vec<(SessionId, Event)> {
     let run = run_options(session, prompt);
-    starting(session, turn_id, Arc::clone(&prompt.content), run, queue)
+    let (text, enclosed) = (Arc::clone(&prompt.content), prompt.enclosed.clone());
+    starting(session, turn_id, text, enclosed, run, queue)
 }
 
 fn starting(
     session: &Session,
     turn_id: TurnId,
     text: Arc<str>,
+    enclosed: Enclosed,
     run: RunOptions,
     queue: QueueMoved,
 ) -> Vec<(SessionId, Event)> {
@@ -97,6 +100,7 @@ fn starting(
         agent: session.agent.clone(),
         workspace_dir: session.workspace_dir.clone(),
         text,
+        enclosed,
         run,
     };
     let mut events = vec![
@@ -339,7 +343,8 @@ pub fn resolve(
                 Change::SetMessageTurn(prompt.id, new_turn_id),
             ];
             let (text, run) = (Arc::clone(&prompt.content), prompt.details.run.clone());
-            let mut events = starting(session, new_turn_id, text, run, QueueMoved::No);
+            let enclosed = prompt.details.enclosed.clone();
+            let mut events = starting(session, new_turn_id, text, enclosed, run, QueueMoved::No);
             let message = Message { turn_id: Some(new_turn_id), ..prompt };
             events.push((session.id, Event::MessageWritten(Box::new(message))));
             Ok(Decision { changes, events, reply: () })

@@ -66,6 +66,25 @@ impl Service {
             .await
     }
 
+    /// Returns comments that a prompt of a session took along, in this order: they never change any
+    /// more.
+    ///
+    /// # Errors
+    /// See [`TurnError`].
+    pub async fn consumed_comments(
+        &self,
+        session_id: SessionId,
+        refs: Vec<CommentRef>,
+    ) -> Result<Vec<Comment>, TransactError<TurnError>> {
+        // A transaction that changes nothing: unlike a read it tells what may work later.
+        self.store
+            .transact(move |reads| {
+                let session = super::turn::existing(reads, session_id)?;
+                Ok(Decision::unchanged(reads.consumed_comments(session.key, &refs)?))
+            })
+            .await
+    }
+
     /// Makes a comment on the plan of a session.
     ///
     /// # Errors

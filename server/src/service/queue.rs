@@ -76,8 +76,12 @@ impl Service {
                     Switch::On => foldable(reads, &session)?,
                     Switch::Off => None,
                 };
+                let mut comments = Vec::with_capacity(submission.enclosed.comments.len());
+                for seen in &submission.enclosed.comments {
+                    comments.push(reads.plan_comment(&session, seen.id)?);
+                }
                 let (submission, max) = (submission.clone(), policy.max_per_session);
-                Ok(admission::admit(&session, submission, tail.as_ref(), max, fresh)?)
+                Ok(admission::admit(&session, submission, comments, tail.as_ref(), max, fresh)?)
             })
             .await;
         if let Ok(admitted) = &admitted {

@@ -373,7 +373,7 @@ fn fresh() -> Fresh {
     }
 }
 
-fn existing(reads: &mut Reads<'_>, id: SessionId) -> Result<Session, TurnError> {
+pub(super) fn existing(reads: &mut Reads<'_>, id: SessionId) -> Result<Session, TurnError> {
     reads.session(id)?.ok_or(TurnError::Changed { open: None })
 }
 

@@ -98,6 +98,8 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         }
         Change::RewriteComment(comment) => plans::rewrite_comment(conn, comment),
         Change::DeleteComment(id) => plans::delete_comment(conn, *id),
+        Change::ConsumeComment(id, entry) => plans::consume_comment(conn, *id, *entry),
+        Change::TransferComments { from, to } => plans::transfer_comments(conn, *from, *to),
         Change::ForgetPlan(session) => plans::forget(conn, *session),
         Change::AddUser(id, name) => users::add_user(conn, *id, name),
         Change::AddToken(user, digest, at) => users::add_token(conn, *user, digest, *at),

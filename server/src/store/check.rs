@@ -6,6 +6,7 @@
 //! find. Reports name rows by key and never carry what is in them.
 
 mod invariants;
+mod plans;
 mod provenance;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
 use crate::domain::change::{NewSession, NewTask};
+use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::Sender;
 use crate::domain::message::{Message, MessageDetails};
 use crate::domain::search::Needle;
@@ -152,6 +153,7 @@ fn submission(id: &str, text: &str) -> Submission {
         content: PromptText::parse(text).unwrap(),
         model: Some("m".to_owned()),
         plan_mode: true,
+        enclosed: Enclosed::default(),
         queued_by: Sender {
             kind: SenderKind::User,
             id: "u".to_owned(),
@@ -164,7 +166,7 @@ fn submission(id: &str, text: &str) -> Submission {
 fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
     let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
     let session = existing(reads, session);
-    admission::admit(&session, submission(id, text), None, 0, fresh).unwrap()
+    admission::admit(&session, submission(id, text), Vec::new(), None, 0, fresh).unwrap()
 }
 
 fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::reads::Reads;
 use super::row;
 use super::sql::plan as sql;
-use crate::domain::plan::{Comment, Plan, PlanEntry, PlanView, Subject};
+use crate::domain::plan::{Comment, CommentRef, Plan, PlanEntry, PlanView, Subject};
 use crate::domain::session::{IncarnationKey, Session, SessionKey};
 
 impl Reads<'_> {
@@ -38,6 +38,21 @@ impl Reads<'_> {
         let place = place(session.key, session.incarnation_key);
         let count = query_one(self.conn, sql::COMMENTS_WAITING, &place, |row| row.int(0))?;
         Ok(count.unwrap_or(0).unsigned_abs())
+    }
+
+    /// Returns comments that prompts of a session took along, in this order.
+    pub fn consumed_comments(
+        &mut self,
+        session: SessionKey,
+        refs: &[CommentRef],
+    ) -> Result<Vec<Comment>, StoreError> {
+        let mut found = Vec::with_capacity(refs.len());
+        for one in refs {
+            let params = [Param::Int(session.0), Param::Id(one.id.uuid())];
+            let comment = query_one(self.conn, sql::COMMENT_CONSUMED, &params, comment)?;
+            found.push(comment.ok_or(StoreError::Damaged("a comment of a prompt is gone"))?);
+        }
+        Ok(found)
     }
 
     /// Returns a comment of a session's current life.
@@ -98,6 +113,22 @@ pub(super) fn rewrite_comment(conn: &mut dyn Conn, comment: &Comment) -> Result<
 
 pub(super) fn delete_comment(conn: &mut dyn Conn, id: PlanCommentId) -> Result<(), StoreError> {
     one(conn, sql::COMMENT_DELETE, &[Param::Id(id.uuid())])
+}
+
+pub(super) fn consume_comment(
+    conn: &mut dyn Conn,
+    id: PlanCommentId,
+    entry: EntryId,
+) -> Result<(), StoreError> {
+    one(conn, sql::COMMENT_CONSUME, &[Param::Id(id.uuid()), Param::Id(entry.uuid())])
+}
+
+pub(super) fn transfer_comments(
+    conn: &mut dyn Conn,
+    from: SessionKey,
+    to: SessionKey,
+) -> Result<(), StoreError> {
+    conn.execute(sql::COMMENTS_TRANSFER, &[Param::Int(from.0), Param::Int(to.0)]).map(drop)
 }
 
 fn place(session: SessionKey, incarnation: IncarnationKey) -> [Param<'static>; 2] {

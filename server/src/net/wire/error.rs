@@ -76,6 +76,7 @@ pub(in crate::net) fn add_error(error: AddError) -> WireError {
                 AdmitRefusal::Conflict => WireError::new(ErrorCode::QueueIdConflict, text),
                 AdmitRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
                 AdmitRefusal::Blank => WireError::validation("content", text),
+                AdmitRefusal::Comment(conflict) => plan_comment_conflict(conflict),
             }
         }
     }

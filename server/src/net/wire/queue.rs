@@ -16,6 +16,7 @@ use super::enclosed;
 use super::size::json_bytes;
 use super::{Viewer, bounded};
 use crate::domain::admission::{AdmitRefusal, Admitted, Identified, Submission};
+use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::{Entry, Sender};
 use crate::domain::send_now::{Resume, Scope, SendNow};
 use crate::domain::session::{AutoRun, Caller, Target};
@@ -42,16 +43,16 @@ pub(in crate::net) fn submission(
         ("attachments", params.attachments.as_ref().map_or(0, Vec::len)),
         ("context_files", params.context_files.as_ref().map_or(0, Vec::len)),
         ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
-        ("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len)),
     ] {
         no_list(field, count)?;
     }
+    let comments = enclosed::comment_refs(&params)?;
+    let enclosed = Enclosed { comments, ..Enclosed::default() };
     let queued_by = sender(caller);
     let fingerprint = fingerprint(&params, &queued_by)
         .map_err(|error| WireError::validation("attachments", error.to_string()))?;
     let content = PromptText::parse(params.content).map_err(prompt_error)?;
-    // With an attachment or a plan comment it may be; above, there is neither.
-    if content.is_blank() {
+    if content.is_blank() && !enclosed.speaks() {
         return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
     }
     let target = Target {
@@ -64,6 +65,7 @@ pub(in crate::net) fn submission(
         content,
         model: params.model,
         plan_mode: params.plan_mode.unwrap_or(false),
+        enclosed,
         queued_by: Sender {
             kind: SenderKind::User,
             id: queued_by.id,

@@ -29,6 +29,17 @@ pub(in crate::store) const COMMENT_GET: &str = concat!(
     comment_columns!(),
     " FROM plan_comments c WHERE c.id = ?3 AND c.session_key = ?1 AND c.incarnation_key = ?2"
 );
+pub(in crate::store) const COMMENT_CONSUMED: &str = concat!(
+    "SELECT ",
+    comment_columns!(),
+    " FROM plan_comments c WHERE c.id = ?2 AND c.session_key = ?1 AND c.consumed_by IS NOT NULL"
+);
+pub(in crate::store) const COMMENT_CONSUME: &str =
+    "UPDATE plan_comments SET consumed_by = ?2 WHERE id = ?1 AND consumed_by IS NULL";
+/// Those of entries that are of the other session by now.
+pub(in crate::store) const COMMENTS_TRANSFER: &str = "UPDATE plan_comments \
+    SET session_key = ?2, incarnation_key = NULL WHERE session_key = ?1 AND consumed_by IN \
+    (SELECT id FROM queue_entries WHERE session_key = ?2)";
 pub(in crate::store) const COMMENT_INSERT: &str = "INSERT INTO plan_comments \
     (session_key, incarnation_key, id, version, entry_index, entry_text, selected_text, body) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
