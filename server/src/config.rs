@@ -429,6 +429,30 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_has_the_models_and_the_plan_mode_that_it_is_given() {
+        let abilities = |kind: &str, more: &str| {
+            let table = toml::from_str(&format!("kind = \"{kind}\"\n{more}")).unwrap();
+            agent("x", table)
+                .map(|spec| spec.abilities().clone())
+                .map_err(|error| error.to_string())
+        };
+        let models = |names: &[&str], plan_mode| Abilities {
+            models: names.iter().map(|name| (*name).to_owned()).collect(),
+            plan_mode,
+        };
+        let command = "command = \"cat\"\n";
+        assert_eq!(abilities("demo", ""), Ok(models(&["demo", "demo-fast"], true)));
+        assert_eq!(abilities("demo", "models = []\nplan_mode = false"), Ok(models(&[], false)));
+        assert_eq!(abilities("command", command), Ok(models(&[], false)));
+        let given = format!("{command}models = [\"a\", \"b\"]\nplan_mode = true");
+        assert_eq!(abilities("command", &given), Ok(models(&["a", "b"], true)));
+        for model in ["", " ", "a\\u0000", &"x".repeat(NAME_BYTES_MAX + 1)] {
+            let refused = abilities("demo", &format!("models = [\"{model}\"]")).unwrap_err();
+            assert!(refused.contains("agents.x.models"), "{refused}");
+        }
+    }
+
+    #[test]
     fn unknown_keys_and_agents_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let load = |text: &str| {
