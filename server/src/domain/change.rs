@@ -173,11 +173,11 @@ pub enum Change {
     DeleteComment(PlanCommentId),
     /// Lets the admission of an entry take a comment along.
     ConsumeComment(PlanCommentId, EntryId),
-    /// Gives the comments that the moved entries of a session took along to where those are now.
+    /// Gives the comments that what is visible in a session took along to where that goes.
     TransferComments {
-        /// Where they were.
+        /// Where they are.
         from: SessionKey,
-        /// Where their entries are.
+        /// Where their entries go.
         to: SessionKey,
     },
     /// Deletes the plan of a session and the comments that wait.

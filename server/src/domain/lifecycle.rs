@@ -187,8 +187,8 @@ pub struct Fresh {
 pub struct Busy;
 
 /// Begins a new life of a session: older names of it are stale, its transcript goes on behind a
-/// divider, what was removed from its queue cannot come back, and its plan is gone with the comments
-/// that wait. `visible` is what waits.
+/// divider, and what was removed from its queue cannot come back. `visible` is what waits. Its plan is not looked at:
+/// see [`super::plan::forget`].
 pub fn reset(
     session: &Session,
     visible: Vec<(EntryId, Provenance)>,
@@ -202,7 +202,6 @@ pub fn reset(
     let mut changes = vec![
         Change::InsertMessage(session.key, session.incarnation_key, Box::new(divider.clone())),
         Change::ForgetRemoved(session.key),
-        Change::ForgetPlan(session.key),
     ];
     let mut head = session.queue.changed();
     match queue {
@@ -222,7 +221,6 @@ pub fn reset(
     let mut events = vec![
         (session.id, Event::MessageWritten(Box::new(divider))),
         (session.id, Event::SessionChanged),
-        (session.id, Event::PlanChanged),
     ];
     events.extend(session.queue_resized());
     if head.auto_run == AutoRun::On && head.stored > 0 {

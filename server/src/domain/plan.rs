@@ -129,6 +129,17 @@ pub fn publish(session: &Session, known: Option<&Plan>, plan: Plan) -> Decision<
     told(session, Change::PutPlan(session.key, Box::new(plan)), ())
 }
 
+/// Lets a session begin its next life without the plan that it has: comments that wait are gone with
+/// it, those that prompts took along are kept for the prompts.
+pub fn forget(session: &Session) -> Decision<()> {
+    told(session, Change::ForgetPlan(session.key), ())
+}
+
+/// Lets the comments that waiting prompts took along go where those go, which is told before they move.
+pub fn transfer(from: &Session, to: &Session) -> Decision<()> {
+    told(from, Change::TransferComments { from: from.key, to: to.key }, ())
+}
+
 /// Makes a comment on the session's plan. `waiting` counts those that wait.
 pub fn add(
     session: &Session,

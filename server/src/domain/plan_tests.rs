@@ -9,6 +9,7 @@ use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::Entry;
 use crate::domain::fixtures::{NOW, entry, session, uuid};
 use crate::domain::merge::{self, Bound, Overflow};
+use crate::domain::session::SessionKey;
 
 fn step(text: &str) -> PlanEntry {
     PlanEntry { text: text.to_owned(), status: PlanStatus::Pending }
@@ -178,5 +179,18 @@ fn what_answers_comments_may_have_no_text_and_is_always_an_entry_of_its_own() {
     for (one, other) in [(&answers, &entry()), (&entry(), &answers)] {
         assert!(!merge::may_join(one, other));
         assert_eq!(merge::join(one, other), Err(Overflow(Bound::PlanComments)));
+    }
+}
+
+#[test]
+fn a_next_life_and_a_transfer_tell_those_who_saw_the_plan() {
+    let from = session(None);
+    let to = Session { key: SessionKey(2), ..session(None) };
+    let forgotten = forget(&from);
+    assert_eq!(forgotten.changes, [Change::ForgetPlan(from.key)]);
+    let moved = transfer(&from, &to);
+    assert_eq!(moved.changes, [Change::TransferComments { from: from.key, to: to.key }]);
+    for told in [forgotten.events, moved.events] {
+        assert_eq!(told, [(from.id, Event::PlanChanged)]);
     }
 }

@@ -72,13 +72,10 @@ pub fn transfer(
         auto_run: both_on(destination.queue.auto_run, source.queue.auto_run),
         ..destination.queue.changed()
     };
-    changes.push(Change::TransferComments { from: source.key, to: destination.key });
     changes.push(Change::ForgetRemoved(source.key));
     changes.push(Change::SetQueue(source.key, left));
     changes.push(Change::SetQueue(destination.key, joined));
     let mut events = [source.queue_resized(), destination.queue_resized()].concat();
-    // Comments that moved entries took along are gone with them.
-    events.push((source.id, Event::PlanChanged));
     if joined.auto_run == AutoRun::On && destination.is_promptable() {
         events.push((destination.id, Event::MayStart));
     }

@@ -55,6 +55,12 @@ impl Reads<'_> {
         Ok(found)
     }
 
+    /// Tells whether what is visible in a session took comments along.
+    pub fn comments_taken(&mut self, session: SessionKey) -> Result<bool, StoreError> {
+        let params = [Param::Int(session.0)];
+        Ok(query_one(self.conn, sql::COMMENTS_TAKEN, &params, |_| Ok(()))?.is_some())
+    }
+
     /// Returns a comment of a session's current life.
     pub fn plan_comment(
         &mut self,

@@ -36,10 +36,18 @@ pub(in crate::store) const COMMENT_CONSUMED: &str = concat!(
 );
 pub(in crate::store) const COMMENT_CONSUME: &str =
     "UPDATE plan_comments SET consumed_by = ?2 WHERE id = ?1 AND consumed_by IS NULL";
-/// Those of entries that are of the other session by now.
-pub(in crate::store) const COMMENTS_TRANSFER: &str = "UPDATE plan_comments \
-    SET session_key = ?2, incarnation_key = NULL WHERE session_key = ?1 AND consumed_by IN \
-    (SELECT id FROM queue_entries WHERE session_key = ?2)";
+/// Consumed by what is visible in the session.
+macro_rules! taken {
+    () => {
+        "WHERE session_key = ?1 AND consumed_by IN (SELECT e.id FROM queue_entries e \
+         WHERE e.session_key = ?1 AND e.enclosed IS NOT NULL AND e.undo_id IS NULL \
+         AND e.turn_id IS NULL)"
+    };
+}
+pub(in crate::store) const COMMENTS_TAKEN: &str =
+    concat!("SELECT 1 FROM plan_comments ", taken!(), " LIMIT 1");
+pub(in crate::store) const COMMENTS_TRANSFER: &str =
+    concat!("UPDATE plan_comments SET session_key = ?2, incarnation_key = NULL ", taken!());
 pub(in crate::store) const COMMENT_INSERT: &str = "INSERT INTO plan_comments \
     (session_key, incarnation_key, id, version, entry_index, entry_text, selected_text, body) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
