@@ -44,6 +44,8 @@ tui-tool-lines = { $sign } ran { $tool } ({ $count ->
 })
 tui-notice-turn-failed = The turn failed.
 tui-notice-start-failed = The agent could not be started. The prompt is still in the queue.
+tui-notice-model-unavailable = The agent does not have the model that this prompt asks for. It was not sent to it.
+tui-notice-plan-mode-unavailable = The agent has no plan mode, which this prompt asks for. It was not sent to it.
 tui-notice-turn-cancelled = The turn was stopped.
 tui-notice-turn-interrupted = The server stopped while this turn ran.
 tui-notice-turn-uncertain = The server stopped before it knew whether the agent had this prompt. It may have been run.

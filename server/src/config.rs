@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use usher_shared::limits::{
     ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS, LINKS_MAX, LINKS_PER_USER_MAX,
-    STAGED_TTL_MS,
+    NAME_BYTES_MAX, STAGED_TTL_MS,
 };
 use usher_shared::vocabulary::SettingSource;
 
-use crate::agent::{AgentSpec, Agents, CommandSpec, DEMO};
+use crate::agent::{Abilities, AgentSpec, Agents, CommandSpec, DEMO, demo};
 use crate::domain::lease::LeaseTimes;
 use crate::domain::settings::{Given, GivenSettings, Switch};
 use crate::net::LinkBounds;
@@ -144,6 +144,8 @@ struct AgentTable {
     #[serde(default)]
     env_from: Vec<String>,
     cancel_grace: Option<String>,
+    models: Option<Vec<String>>,
+    plan_mode: Option<bool>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -255,18 +257,36 @@ fn read_file(path: &Path) -> Result<File, ConfigError> {
 
 fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
     let key = |field: &str| format!("agents.{name}.{field}");
+    let of_kind = match table.kind {
+        AgentKind::Demo => demo::abilities(),
+        AgentKind::Command => Abilities::default(),
+    };
+    let abilities = Abilities {
+        models: table.models.unwrap_or(of_kind.models),
+        plan_mode: table.plan_mode.unwrap_or(of_kind.plan_mode),
+    };
+    let is_name = |model: &&String| {
+        !model.trim().is_empty() && model.len() <= NAME_BYTES_MAX && !model.contains('\0')
+    };
+    if let Some(model) = abilities.models.iter().find(|model| !is_name(model)) {
+        return Err(ConfigError::Value {
+            key: key("models"),
+            value: model.clone(),
+            why: "a model needs a name that is not too long",
+        });
+    }
     match (table.kind, table.command) {
         (AgentKind::Demo, None)
             if table.args.is_empty()
                 && table.env_from.is_empty()
                 && table.cancel_grace.is_none() =>
         {
-            Ok(AgentSpec::Demo)
+            Ok(AgentSpec::Demo(abilities))
         }
         (AgentKind::Demo, command) => Err(ConfigError::Value {
             key: format!("agents.{name}"),
             value: command.unwrap_or_else(|| "demo".to_owned()),
-            why: "the demo agent has no settings but its kind",
+            why: "the demo agent has no settings but its kind, its models and its plan mode",
         }),
         (AgentKind::Command, Some(program)) if !program.trim().is_empty() => {
             Ok(AgentSpec::Command(CommandSpec {
@@ -277,6 +297,7 @@ fn agent(name: &str, table: AgentTable) -> Result<AgentSpec, ConfigError> {
                     Some(text) => duration(&key("cancel_grace"), text)?,
                     None => CANCEL_GRACE,
                 },
+                abilities,
             }))
         }
         (AgentKind::Command, command) => Err(ConfigError::Value {
@@ -410,6 +431,30 @@ mod tests {
         }
         assert_eq!(duration("heartbeat", "15s").unwrap(), Duration::from_secs(15));
         assert_eq!(duration("heartbeat", "250ms").unwrap(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn an_agent_has_the_models_and_the_plan_mode_that_it_is_given() {
+        let abilities = |kind: &str, more: &str| {
+            let table = toml::from_str(&format!("kind = \"{kind}\"\n{more}")).unwrap();
+            agent("x", table)
+                .map(|spec| spec.abilities().clone())
+                .map_err(|error| error.to_string())
+        };
+        let models = |names: &[&str], plan_mode| Abilities {
+            models: names.iter().map(|name| (*name).to_owned()).collect(),
+            plan_mode,
+        };
+        let command = "command = \"cat\"\n";
+        assert_eq!(abilities("demo", ""), Ok(models(&["demo", "demo-fast"], true)));
+        assert_eq!(abilities("demo", "models = []\nplan_mode = false"), Ok(models(&[], false)));
+        assert_eq!(abilities("command", command), Ok(models(&[], false)));
+        let given = format!("{command}models = [\"a\", \"b\"]\nplan_mode = true");
+        assert_eq!(abilities("command", &given), Ok(models(&["a", "b"], true)));
+        for model in ["", " ", "a\\u0000", &"x".repeat(NAME_BYTES_MAX + 1)] {
+            let refused = abilities("demo", &format!("models = [\"{model}\"]")).unwrap_err();
+            assert!(refused.contains("agents.x.models"), "{refused}");
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ counter! {
     LeaseGeneration;
     /// The order key of a queue entry, 1 or more, gaps allowed.
     Position;
+    /// Grows by every update of one plan comment, from 1.
+    CommentVersion;
     /// Numbers the messages of a transcript from 1.
     MessageSeq;
     /// Numbers the events of one session within one epoch.

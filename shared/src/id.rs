@@ -90,6 +90,10 @@ uuid_id! {
     UserId;
     /// One question of an agent.
     PermissionId;
+    /// A plan that an agent published; the same while one turn changes it.
+    PlanId;
+    /// A comment on a plan.
+    PlanCommentId;
     /// A staged or claimed upload.
     AttachmentId;
     /// The right of one connection to edit one entry for a while. Cannot be guessed.

@@ -31,6 +31,27 @@ pub const STAGED_BYTES_MAX: u64 = 100 * ATTACHMENT_BYTES_MAX as u64;
 pub const REFERENCES_MAX: usize = 100;
 /// Context files of one message.
 pub const CONTEXT_FILES_MAX: usize = 200;
+/// Steps of one plan: more than anybody reads. Those beyond are left out of the session's plan, not of
+/// the transcript.
+pub const PLAN_ENTRIES_MAX: usize = 100;
+/// The text of one step of a plan, bytes: some paragraphs. What is longer is cut there.
+pub const PLAN_ENTRY_BYTES_MAX: usize = 2_048;
+/// Comments of one session that wait to be sent: one for each step of the longest plan.
+pub const PLAN_COMMENTS_MAX: usize = 100;
+/// The newest consumed comments that are shown beside those that wait.
+pub const CONSUMED_COMMENTS_SHOWN_MAX: usize = 50;
+/// The body of a plan comment, bytes: a long mail. With all its comments a plan fits into a frame.
+pub const COMMENT_BODY_BYTES_MAX: usize = 8_192;
+/// The text that a plan comment quotes, bytes: twice the longest step.
+pub const SELECTED_TEXT_BYTES_MAX: usize = 4_096;
+// A byte takes at most six as JSON; what is around the texts, some hundred each.
+const _: () = assert!(
+    PLAN_ENTRIES_MAX * (6 * PLAN_ENTRY_BYTES_MAX + 128)
+        + (PLAN_COMMENTS_MAX + CONSUMED_COMMENTS_SHOWN_MAX)
+            * (6 * (COMMENT_BODY_BYTES_MAX + SELECTED_TEXT_BYTES_MAX) + 256)
+        + 4_096
+        <= FRAME_BYTES_MAX
+);
 /// Stored entries of one session, whatever cap its user chose.
 pub const ENTRIES_MAX: usize = 1_000;
 /// Requests of one connection that are not answered yet.

@@ -235,6 +235,24 @@ words! {
         System = "system",
     }
 
+    /// How far an agent is with one step of its plan.
+    PlanStatus {
+        /// It has not begun.
+        Pending = "pending",
+        /// It works on it.
+        InProgress = "in_progress",
+        /// It is done.
+        Completed = "completed",
+    }
+
+    /// What became of a comment on a plan.
+    CommentState {
+        /// It waits to be sent.
+        Pending = "pending",
+        /// A prompt took it along: it never changes any more.
+        Consumed = "consumed",
+    }
+
     /// How far a message has come.
     MessageStatus {
         /// More text may follow.
@@ -256,6 +274,11 @@ words! {
         TurnFailed = "turn_failed",
         /// The agent could not be started; the prompt is still in the queue.
         StartFailed = "start_failed",
+        /// The agent does not have the model that the prompt asks for, which the content names; the
+        /// prompt is still in the queue.
+        ModelUnavailable = "model_unavailable",
+        /// The agent has no plan mode; the prompt is still in the queue.
+        PlanModeUnavailable = "plan_mode_unavailable",
         /// The turn was cancelled.
         TurnCancelled = "turn_cancelled",
         /// The server stopped while the turn ran.
@@ -306,6 +329,10 @@ words! {
         AgentExit = "agent_exit",
         /// The agent could not be started.
         StartFailed = "start_failed",
+        /// The agent does not have the model that the prompt asks for: it got nothing.
+        ModelUnavailable = "model_unavailable",
+        /// The prompt asks for a plan mode that the agent does not have: it got nothing.
+        PlanModeUnavailable = "plan_mode_unavailable",
         /// The agent reported an error.
         Error = "error",
     }

@@ -24,7 +24,9 @@ async fn hello_tells_all_about_the_server_and_its_limits() {
     assert!(reply["user"]["id"].take().is_string());
     assert!(reply["user"]["name"].take().is_string());
     let capabilities = reply["capabilities"].take();
-    for needed in ["queue.admission_receipts", "queue.auto_run", "transcript.search"] {
+    for needed in
+        ["queue.admission_receipts", "queue.auto_run", "plan.comments", "transcript.search"]
+    {
         assert!(capabilities.as_array().unwrap().contains(&json!(needed)), "{capabilities}");
     }
     assert_eq!(

@@ -102,8 +102,8 @@ async fn all_run_as_one_prompt_in_order_with_the_options_of_the_first() {
     let mut scene = Scene::new().await;
     scene.running("/demo hang").await;
     for (id, fields) in [
-        ("A", json!({"model": "m1"})),
-        ("B", json!({"model": "m2", "plan_mode": true})),
+        ("A", json!({"model": "demo-fast"})),
+        ("B", json!({"model": "demo", "plan_mode": true})),
         ("C", json!({})),
     ] {
         let mut payload = scene.chat.prompt(id, id);

@@ -39,6 +39,12 @@ mod merge;
 mod nodes;
 #[path = "../e2e/parking.rs"]
 mod parking;
+#[path = "../e2e/plan_comments.rs"]
+mod plan_comments;
+#[path = "../e2e/plan_mode.rs"]
+mod plan_mode;
+#[path = "../e2e/plans.rs"]
+mod plans;
 #[path = "../e2e/races.rs"]
 mod races;
 #[path = "../e2e/references.rs"]

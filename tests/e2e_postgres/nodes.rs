@@ -253,3 +253,28 @@ async fn what_an_agent_says_first_when_its_turn_is_settled_waits_for_no_more() {
     let transcript = there.transcript(&chat).await;
     assert!(transcript.iter().all(|message| message["status"] != "streaming"), "{transcript:?}");
 }
+
+#[tokio::test]
+async fn who_watches_at_one_server_is_told_of_the_plan_and_comments_that_the_other_stores() {
+    let ((_first, mut here), (_second, mut there)) = two_servers(Launch::new()).await;
+    let chat = chat_of(&mut here, true).await;
+    there.subscribe(&chat).await;
+    here.subscribe(&chat).await;
+    here.admit(&chat, "k", "/demo plan A|B").await;
+    here.until_settled(&chat).await;
+    let told = there.notified("plan.changed", |_| true).await;
+    assert_eq!(told["plan"]["entries"][1]["text"], "B");
+    let about = chat.with(json!({"entry_index": 1, "body": "why?"}));
+    let made = here.ok("plan.comment.add", about).await["comment"].take();
+    let told = there.notified("plan.changed", |told| told["comments"][0] != Value::Null).await;
+    assert_eq!(told["comments"], json!([made]));
+    // Each of both servers may take it along, once.
+    let refs = json!([{"id": made["id"], "version": made["version"]}]);
+    let mut outcomes = Vec::new();
+    for (client, id) in [(&mut here, "a"), (&mut there, "b")] {
+        let prompt = json!({"client_queue_id": id, "content": "x", "plan_comment_refs": refs});
+        outcomes.push(client.request("message.queue.add", chat.with(prompt)).await.is_ok());
+    }
+    assert_eq!(outcomes, [true, false]);
+    here.until_settled(&chat).await;
+}

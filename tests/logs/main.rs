@@ -69,6 +69,18 @@ async fn prompts(client: &mut Client, chat: &Chat) {
     let conflict = client.add(chat, &format!("{SECRET}-0"), &format!("other {SECRET}")).await;
     assert_eq!(conflict.unwrap_err().code, "queue_id_conflict");
     client.set_auto_run(chat, false).await;
+    // Only the demo agent has published a plan.
+    let about = json!({"body": SECRET, "selected_text": SECRET});
+    if let Ok(made) = client.request("plan.comment.add", chat.with(about)).await {
+        let comment = &made["comment"];
+        let refs = json!([{"id": comment["id"], "version": comment["version"]}]);
+        let id = format!("{SECRET}-comment");
+        let prompt = json!({"client_queue_id": id, "content": "", "plan_comment_refs": refs});
+        client.ok("message.queue.add", chat.with(prompt)).await;
+        let stale = json!({"id": comment["id"], "version": 1, "body": SECRET});
+        let conflict = client.request("plan.comment.update", chat.with(stale)).await;
+        assert_eq!(conflict.unwrap_err().code, "plan_comment_conflict");
+    }
     let entry = client.admit(chat, SECRET, SECRET).await;
     client.ok("message.queue.remove", chat.with(json!({"entry_id": entry}))).await;
     client.ok("message.queue.cancel", chat.identity()).await;

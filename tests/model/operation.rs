@@ -348,7 +348,7 @@ impl Operation {
     fn add(&self, admission_id: Option<String>) -> Ask {
         let prompt = Prompt {
             content: self.prompt.to_owned(),
-            model: self.unusual(16).then(|| "other".to_owned()),
+            model: self.unusual(16).then(|| "demo-fast".to_owned()),
             plan_mode: self.unusual(24),
         };
         Ask::Add { admission_id, prompt }

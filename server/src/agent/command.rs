@@ -1,6 +1,9 @@
 //! Agents of kind `command`: any program. The prompt goes to its standard input, its standard
 //! output is the answer, and every turn gets a fresh process.
 //!
+//! It is told what a turn asks for by the variables [`MODEL`] and [`PLAN_MODE`], and has neither a model
+//! nor a plan mode unless its configuration says so.
+//!
 //! Everything that the process printed before it ended is reported before the end is. Whatever it
 //! started ends with it, with the turn, or with the handle; if the server itself is killed, then
 //! when the next one starts (see `orphans`).
@@ -21,8 +24,8 @@ use usher_shared::vocabulary::TurnReason;
 use super::output::{Tail, TextDecoder};
 use super::process::{self, ProcessGroup};
 use super::{
-    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX, EVENTS_MAX, Owner,
-    StartError,
+    Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart,
+    COMMANDS_MAX, EVENTS_MAX, Owner, StartError,
 };
 
 /// Error output that a failed turn shows, bytes.
@@ -41,6 +44,11 @@ const LEFTOVERS_END: Duration = Duration::from_secs(2);
 /// More than that was printed by something the program left behind.
 const PIPE_BYTES_MAX: usize = 1_048_576;
 
+/// The variable that names the model of a turn; unset if the prompt names none.
+pub const MODEL: &str = "USHER_MODEL";
+/// The variable that is `1` in a turn in plan mode; unset in any other.
+pub const PLAN_MODE: &str = "USHER_PLAN_MODE";
+
 /// Which program to run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
@@ -52,6 +60,8 @@ pub struct CommandSpec {
     pub env_from: Vec<String>,
     /// How long a program that was told to end may take before it is killed.
     pub cancel_grace: Duration,
+    /// What it can be asked for.
+    pub abilities: Abilities,
 }
 
 /// Starts an agent that runs the program once per prompt, on the current runtime.
@@ -79,7 +89,7 @@ async fn serve(
         let AgentCommand::Prompt(prompt) = command else {
             continue;
         };
-        let end = match Run::spawn(&spec, &directory, owner.as_ref()) {
+        let end = match Run::spawn(&spec, &directory, owner.as_ref(), &prompt) {
             Ok((run, stdin)) => {
                 let feed = feed(stdin, prompt.as_text());
                 match run.run_out(feed, &mut commands, &events).await {
@@ -156,9 +166,13 @@ impl Run {
         spec: &CommandSpec,
         directory: &Path,
         owner: Option<&Owner>,
+        prompt: &AgentPrompt,
     ) -> io::Result<(Self, ChildStdin)> {
+        let plan_mode = prompt.plan_mode.then_some((PLAN_MODE, "1"));
+        let model = prompt.model.as_deref().map(|model| (MODEL, model));
         let mut child =
             process::command(&spec.program, &spec.args, &spec.env_from, directory, owner)
+                .envs(model.into_iter().chain(plan_mode))
                 .spawn()?;
         let group = ProcessGroup::of(&child)?;
         let (Some(stdin), Some(stdout), Some(stderr)) =

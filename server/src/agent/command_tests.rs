@@ -19,6 +19,7 @@ fn spec(program: &str, args: &[&str], cancel_grace: Duration) -> CommandSpec {
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env_from: Vec::new(),
         cancel_grace,
+        abilities: Abilities::default(),
     }
 }
 

@@ -14,8 +14,8 @@ use usher_shared::vocabulary::TurnReason;
 
 use super::demo_script::{Offer, Step, parse};
 use super::{
-    AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart, COMMANDS_MAX,
-    EVENTS_MAX,
+    Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart,
+    COMMANDS_MAX, EVENTS_MAX, comments,
 };
 
 /// Text of one event when the answer is long, bytes.
@@ -27,6 +27,14 @@ const ECHO_PIECES: usize = 4;
 /// an answer, switch to the other screen, or disguise text.
 const HOSTILE: &str = "plain \x1b[2J\x1b[H\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[6n\x1b[?1049h\
                        \x1bc\u{9b}2J\u{90}q\u{9c}\r\x08\x7f\u{202e}esrever\u{202c} text";
+
+/// The models of the demo agent: its own choice is the first, and both answer alike.
+const MODELS: [&str; 2] = ["demo", "demo-fast"];
+
+/// Returns what the demo agent can be asked for.
+pub fn abilities() -> Abilities {
+    Abilities { models: MODELS.map(str::to_owned).to_vec(), plan_mode: true }
+}
 
 /// Starts a demo agent on the current runtime.
 pub fn start(start: AgentStart) -> AgentHandle {
@@ -73,8 +81,10 @@ impl Demo {
             if self.events.send(AgentEvent::Accepted).await.is_err() {
                 return;
             }
-            let mut turn = Turn::default();
-            let end = match self.run(&prompt, &mut turn).await {
+            // Of this turn only: the next one begins with what its own prompt says.
+            let (model, plan_mode) = (prompt.model.clone(), prompt.plan_mode);
+            let mut turn = Turn { model, plan_mode, ..Turn::default() };
+            let end = match self.answer(&prompt, &mut turn).await {
                 Ok(()) => AgentEnd::Completed,
                 Err(Stop::End(end)) => end,
                 Err(Stop::Gone) => return,
@@ -87,6 +97,17 @@ impl Demo {
                 }
             }
         }
+    }
+
+    /// Repeats the comments that came with a prompt, and then does what the prompt says.
+    async fn answer(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
+        if !prompt.comments.is_empty() {
+            self.say(comments::in_words(&prompt.comments), turn).await?;
+            if prompt.as_told().trim().is_empty() {
+                return Ok(());
+            }
+        }
+        self.run(prompt, turn).await
     }
 
     async fn run(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
@@ -128,6 +149,14 @@ impl Demo {
             Step::Late(text) => {
                 turn.late.push(text);
                 Ok(())
+            }
+            Step::Model => {
+                let text = format!("model {}", turn.model.as_deref().unwrap_or(MODELS[0]));
+                self.say(text, turn).await
+            }
+            Step::Mode => {
+                let mode = if turn.plan_mode { "plan mode" } else { "normal mode" };
+                self.say(mode.to_owned(), turn).await
             }
             Step::Ansi => self.say(HOSTILE.to_owned(), turn).await,
             Step::Big(bytes) => self.big(bytes, turn).await,
@@ -273,6 +302,9 @@ async fn listen(
 /// What a turn has done so far.
 #[derive(Default)]
 struct Turn {
+    /// The model that was asked for.
+    model: Option<String>,
+    plan_mode: bool,
     said: Said,
     late: Vec<String>,
 }

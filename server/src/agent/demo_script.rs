@@ -6,6 +6,10 @@
 
 use std::time::Duration;
 
+use usher_shared::vocabulary::PlanStatus;
+
+use crate::domain::plan::PlanEntry;
+
 /// Chunks that one `stream` may ask for.
 const CHUNKS_MAX: u32 = 1_000_000;
 /// The size of one chunk of a `stream`, bytes.
@@ -52,7 +56,7 @@ pub(super) enum Step {
     /// Asks for a permission.
     Ask(Offer),
     /// Publishes a plan.
-    Plan(Vec<String>),
+    Plan(Vec<PlanEntry>),
     /// Fails with this text.
     Fail(String),
     /// Dies.
@@ -69,6 +73,10 @@ pub(super) enum Step {
     Ansi,
     /// Answers with this many bytes of text.
     Big(usize),
+    /// Says which model it uses.
+    Model,
+    /// Says whether it is in its plan mode.
+    Mode,
     /// Says that it does not understand this directive.
     Unknown(String),
 }
@@ -141,6 +149,8 @@ fn parse_directive(directive: &str) -> Step {
         "hang" => alone(rest, Step::Hang),
         "deaf" => alone(rest, Step::Deaf),
         "refuse" => alone(rest, Step::Refuse),
+        "model" => alone(rest, Step::Model),
+        "mode" => alone(rest, Step::Mode),
         "ansi" => alone(rest, Step::Ansi),
         _ => None,
     };
@@ -182,8 +192,20 @@ fn parse_offer(rest: &str) -> Option<Offer> {
     }
 }
 
-fn parse_plan(rest: &str) -> Vec<String> {
-    rest.split('|').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
+/// Reads steps, those done marked with `[x]`, those under way with `[>]`.
+fn parse_plan(rest: &str) -> Vec<PlanEntry> {
+    let marks = [("[x]", PlanStatus::Completed), ("[>]", PlanStatus::InProgress)];
+    rest.split('|')
+        .map(str::trim)
+        .map(|step| {
+            let marked = marks
+                .into_iter()
+                .find_map(|(mark, status)| Some((step.strip_prefix(mark)?.trim_start(), status)));
+            let (text, status) = marked.unwrap_or((step, PlanStatus::Pending));
+            PlanEntry { text: text.to_owned(), status }
+        })
+        .filter(|entry| !entry.text.is_empty())
+        .collect()
 }
 
 /// Reads `250ms`, `2s` or `1m`.
@@ -238,7 +260,7 @@ mod tests {
         assert_eq!(
             steps(
                 "/demo say working hard; think so; sleep 500ms;stream 3; stream 2 100B;\
-                 tool grep 3 hits; tool ls; ask; ask allow; ask reject; plan A | B||C; deaf; \
+                 tool grep 3 hits; tool ls; ask; ask allow; ask reject; plan A | [x] B||[>]C; deaf; \
                  ansi; big 30MB; late too late; hang; refuse; crash; fail no luck"
             ),
             [
@@ -252,7 +274,11 @@ mod tests {
                 Step::Ask(Offer::Any),
                 Step::Ask(Offer::Allow),
                 Step::Ask(Offer::Reject),
-                Step::Plan(vec!["A".to_owned(), "B".to_owned(), "C".to_owned()]),
+                Step::Plan(vec![
+                    PlanEntry { text: "A".to_owned(), status: PlanStatus::Pending },
+                    PlanEntry { text: "B".to_owned(), status: PlanStatus::Completed },
+                    PlanEntry { text: "C".to_owned(), status: PlanStatus::InProgress },
+                ]),
                 Step::Deaf,
                 Step::Ansi,
                 Step::Big(30_000_000),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use usher_shared::vocabulary::PermissionKind;
-use usher_shared::vocabulary::TurnReason;
+use usher_shared::vocabulary::{PermissionKind, PlanStatus, TurnReason};
 
 use super::super::AgentPrompt;
 use super::*;
+use crate::domain::plan::PlanEntry;
 
 fn agent() -> AgentHandle {
     start(AgentStart { workspace_dir: None, owner: None })
@@ -15,6 +15,10 @@ fn agent() -> AgentHandle {
 async fn prompt(agent: &AgentHandle, text: &str) {
     let prompt = AgentPrompt { text: text.to_owned(), ..AgentPrompt::default() };
     assert!(agent.commands.send(AgentCommand::Prompt(prompt)).await.is_ok());
+}
+
+fn step(text: &str) -> PlanEntry {
+    PlanEntry { text: text.to_owned(), status: PlanStatus::Pending }
 }
 
 async fn cancel(agent: &AgentHandle) {
@@ -85,7 +89,7 @@ async fn a_script_reports_its_steps_in_order() {
             AgentEvent::Thought("hm".to_owned()),
             tool("", false),
             tool("3 hits", true),
-            AgentEvent::Plan(vec!["A".to_owned(), "B".to_owned()]),
+            AgentEvent::Plan(["A", "B"].map(step).to_vec()),
             text("\nI do not understand \"dance\"."),
             text("\ndone"),
             COMPLETED,

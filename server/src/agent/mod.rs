@@ -3,7 +3,9 @@
 //! A backend is started per session and serves its turns one after the other. It never touches
 //! the queue, the store or a client.
 
+mod abilities;
 pub mod command;
+mod comments;
 pub mod demo;
 mod demo_script;
 mod orphans;
@@ -18,6 +20,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use usher_shared::vocabulary::{PermissionKind, TurnReason};
 
+use crate::domain::plan::PlanEntry;
+
+pub use abilities::{Abilities, Lack};
 pub use command::CommandSpec;
 pub use orphans::{Owner, end_orphans};
 pub use prompt::AgentPrompt;
@@ -34,8 +39,8 @@ const DEMO_CANCEL_GRACE: Duration = Duration::from_secs(5);
 /// Which backend a configured agent uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentSpec {
-    /// The built-in one.
-    Demo,
+    /// The built-in one, as if it had only this.
+    Demo(Abilities),
     /// Any program.
     Command(CommandSpec),
 }
@@ -45,15 +50,23 @@ impl AgentSpec {
     /// longer than the agent's own way of ending takes.
     pub fn cancel_patience(&self) -> Duration {
         match self {
-            Self::Demo => DEMO_CANCEL_GRACE,
+            Self::Demo(_) => DEMO_CANCEL_GRACE,
             Self::Command(spec) => spec.cancel_grace + Duration::from_secs(1),
+        }
+    }
+
+    /// Returns what it can be asked for.
+    pub const fn abilities(&self) -> &Abilities {
+        match self {
+            Self::Demo(abilities) => abilities,
+            Self::Command(spec) => &spec.abilities,
         }
     }
 
     /// Starts an agent for one session, on the current runtime.
     pub fn start(&self, start: AgentStart) -> Result<AgentHandle, StartError> {
         match self {
-            Self::Demo => Ok(demo::start(start)),
+            Self::Demo(_) => Ok(demo::start(start)),
             Self::Command(spec) => command::start(spec.clone(), start),
         }
     }
@@ -103,8 +116,8 @@ pub enum AgentEvent {
         /// Whether it is over.
         done: bool,
     },
-    /// The plan now, one step each.
-    Plan(Vec<String>),
+    /// The plan now, in whole.
+    Plan(Vec<PlanEntry>),
     /// A question; the turn waits.
     Permission {
         /// The agent's name for the question.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use usher_shared::vocabulary::ReferenceKind;
 
+use super::comments;
 use crate::domain::enclosed::{Attachment, Enclosed, Reference};
+use crate::domain::plan::Comment;
 
 /// One prompt, as the agent gets it.
 #[derive(Clone, Default)]
@@ -14,6 +16,8 @@ pub struct AgentPrompt {
     pub text: String,
     /// What it carries beside its text.
     pub enclosed: Enclosed,
+    /// The plan comments that it answers.
+    pub comments: Vec<Comment>,
     /// A file for each attachment, in their order; the turn's own, gone when it is over.
     pub paths: Vec<PathBuf>,
     /// The model to use; None: the agent's own choice.
@@ -35,13 +39,15 @@ impl AgentPrompt {
     /// References:
     /// - file ID (TITLE)
     /// ```
+    ///
+    /// Plan comments come last: see [`comments::with_text`].
     pub fn as_text(&self) -> String {
         let attachments = self.enclosed.attachments.iter().zip(&self.paths);
         let attachments = attachments.map(|(one, path)| attachment(one, &path.to_string_lossy()));
-        self.with_lists(attachments.collect())
+        comments::with_text(self.with_lists(attachments.collect()), &self.comments)
     }
 
-    /// The same for an agent that opens no file: attachments by their names.
+    /// The same without comments, for an agent that opens no file: attachments by their names.
     pub fn as_told(&self) -> String {
         let attachments = self.enclosed.attachments.iter();
         self.with_lists(attachments.map(|one| attachment(one, &one.name)).collect())

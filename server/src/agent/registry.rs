@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{AgentSpec, Owner};
+use super::{AgentSpec, Owner, demo};
 
 /// The agent that is always there.
 pub const DEMO: &str = "demo";
@@ -25,7 +25,7 @@ impl Agents {
         mut configured: BTreeMap<String, AgentSpec>,
         default: String,
     ) -> Result<Self, String> {
-        configured.entry(DEMO.to_owned()).or_insert(AgentSpec::Demo);
+        configured.entry(DEMO.to_owned()).or_insert_with(|| AgentSpec::Demo(demo::abilities()));
         if !configured.contains_key(&default) {
             return Err(default);
         }

@@ -54,6 +54,7 @@ impl Dispatcher {
             Event::Deleted => self.inbox().gone.push(session),
             Event::QueueChanged
             | Event::SessionChanged
+            | Event::PlanChanged
             | Event::TaskChanged(_)
             | Event::EditLost(_)
             | Event::TaskGone(..)

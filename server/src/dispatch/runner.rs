@@ -17,6 +17,7 @@ use crate::agent::{AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt,
 use crate::clock::fresh_uuid;
 use crate::domain::Event;
 use crate::domain::event::TurnStart;
+use crate::domain::plan::Comment;
 use crate::domain::turn_end::TurnEnd;
 use crate::net::{Broadcast, Hub};
 use crate::service::{NewText, Service, TurnError};
@@ -140,6 +141,13 @@ impl Runner {
         stop::point("after_reservation");
         stop::pause("reservation", self.session).await;
         let id = start.turn_id;
+        if let Some(end) = self.lacking(&start) {
+            return self.end(id, end).await;
+        }
+        let comments = match self.comments(&start).await {
+            Ok(comments) => comments,
+            Err(error) => return self.end(id, not_started(&error)).await,
+        };
         let (agent, patience) = match self.take_agent(&start) {
             Ok(taken) => taken,
             Err(text) => {
@@ -163,11 +171,7 @@ impl Runner {
         let handed = insist(|| self.service.hand_over(self.session, id)).await;
         match handed {
             Ok(()) => {}
-            Err(TurnError::Store(error)) => {
-                let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
-                let text = Some(error.to_string());
-                return self.end(id, TurnEnd { outcome, reason, text }).await;
-            }
+            Err(error @ TurnError::Store(_)) => return self.end(id, not_started(&error)).await,
             // Cancelled or replaced before anything was sent.
             Err(_) => {
                 self.agent = Some(agent);
@@ -182,6 +186,7 @@ impl Runner {
             paths: laid_out.paths.clone(),
             model: start.run.model.clone(),
             plan_mode: start.run.plan_mode,
+            comments,
         };
         // An agent that is gone by now shows in its events.
         drop(agent.commands.send(AgentCommand::Prompt(prompt)).await);
@@ -190,6 +195,22 @@ impl Runner {
         self.follow(turn, agent).await;
         drop(laid_out);
         self.last_turn = Some(id);
+    }
+
+    /// Returns the plan comments that a prompt answers.
+    async fn comments(&self, start: &TurnStart) -> Result<Vec<Comment>, TurnError> {
+        let refs = &start.enclosed.comments;
+        if refs.is_empty() {
+            return Ok(Vec::new());
+        }
+        insist(|| self.service.consumed_comments(self.session, refs.clone())).await
+    }
+
+    /// Returns how a turn ends whose agent cannot run it as the prompt says.
+    fn lacking(&self, start: &TurnStart) -> Option<TurnEnd> {
+        let lack = self.service.agents().get(&start.agent)?.abilities().lack(&start.run)?;
+        let (reason, text) = (Some(lack.reason()), Some(lack.text(&start.agent)));
+        Some(TurnEnd { outcome: TurnOutcome::Failed, reason, text })
     }
 
     /// Returns the session's agent, started if need be, and how long a cancel of it may take.
@@ -290,7 +311,7 @@ impl Runner {
             AgentEvent::Tool { call, name, output, done } => {
                 turn.scribe.tool(call, &name, output, done).await;
             }
-            AgentEvent::Plan(steps) => turn.scribe.plan(&steps).await,
+            AgentEvent::Plan(steps) => turn.scribe.plan(steps).await,
             AgentEvent::Permission { request, title, tool, options } => {
                 let id = PermissionId::from_uuid(fresh_uuid());
                 let options = options
@@ -368,6 +389,12 @@ async fn at(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
+}
+
+/// How a turn ends that the store does not let begin.
+fn not_started(error: &TurnError) -> TurnEnd {
+    let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
+    TurnEnd { outcome, reason, text: Some(error.to_string()) }
 }
 
 fn turn_end(end: AgentEnd) -> TurnEnd {

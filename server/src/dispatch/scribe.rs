@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 use usher_shared::counter::MessageSeq;
-use usher_shared::id::{MessageId, SessionId, TurnId};
+use usher_shared::id::{MessageId, PlanId, SessionId, TurnId};
 use usher_shared::limits::MESSAGE_CONTENT_BYTES_MAX;
 use usher_shared::prompt::cut_at_char;
 use usher_shared::vocabulary::{MessageStatus, Role};
 
 use crate::clock::fresh_uuid;
+use crate::domain::plan::{self, Plan, PlanEntry};
 use crate::net::Hub;
 use crate::service::{NewText, Service, TurnError};
 use crate::store::TransactError;
@@ -76,6 +77,10 @@ pub(super) struct Scribe {
     open: Option<OpenText>,
     tools: HashMap<String, Whole>,
     plan: Option<Whole>,
+    /// Names the plan of this turn, however often the agent changes it.
+    plan_id: PlanId,
+    /// Published by the agent, but not written yet.
+    published: Option<Vec<PlanEntry>>,
     flush_at: Option<Instant>,
 }
 
@@ -89,6 +94,8 @@ impl Scribe {
             open: None,
             tools: HashMap::new(),
             plan: None,
+            plan_id: PlanId::from_uuid(fresh_uuid()),
+            published: None,
             flush_at: None,
         }
     }
@@ -197,9 +204,11 @@ impl Scribe {
         }
     }
 
-    /// Shows the plan, one step a line.
-    pub(super) async fn plan(&mut self, steps: &[String]) {
-        let text = steps.join("\n");
+    /// Makes the plan that of the session, and shows it in the transcript, one step a line.
+    pub(super) async fn plan(&mut self, steps: Vec<PlanEntry>) {
+        let lines: Vec<&str> = steps.iter().map(|step| step.text.as_str()).collect();
+        let text = lines.join("\n");
+        self.published = Some(plan::bounded(steps));
         let status = MessageStatus::Complete;
         if let Some(plan) = &mut self.plan {
             plan.pending = Some((text, status));
@@ -239,6 +248,11 @@ impl Scribe {
             let service = &self.service;
             drop(insist(|| service.replace(session, id, text.clone(), status)).await);
             whole.written = text;
+        }
+        if let Some(entries) = self.published.take() {
+            let plan = Plan { id: self.plan_id, entries };
+            let publish = || self.service.publish_plan(self.session, self.turn, plan.clone());
+            drop(insist(publish).await);
         }
     }
 }

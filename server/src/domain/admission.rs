@@ -19,6 +19,7 @@ use super::enclosed::Enclosed;
 use super::entry::{Entry, Provenance, Sender};
 use super::event::Event;
 use super::merge::{self, Bound, Overflow};
+use super::plan::{self, Comment, CommentConflict};
 use super::session::{AutoRun, QueueHead, Session};
 
 /// A submission that names itself.
@@ -50,10 +51,20 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Tells whether it names uploads.
+    /// Tells whether it names uploads, or plan comments: such an entry joins no full queue's tail.
     fn is_staged(&self) -> bool {
-        self.offered.iter().any(|one| one.named().is_some())
+        let mut offered = self.offered.iter();
+        offered.any(|one| one.named().is_some()) || !self.enclosed.comments.is_empty()
     }
+}
+
+/// What there is of what a submission names.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    /// The uploads that exist.
+    pub uploads: Vec<Upload>,
+    /// Its plan comments, in its order; None: no such comment.
+    pub comments: Vec<Option<Comment>>,
 }
 
 /// The stored proof of an admission: what it was, and the answer as of acceptance. Outlives the
@@ -176,6 +187,9 @@ pub enum AdmitRefusal {
     /// More beside the text than an entry may have.
     #[error(transparent)]
     Overflow(#[from] Overflow),
+    /// See [`CommentConflict`].
+    #[error(transparent)]
+    Comment(#[from] CommentConflict),
 }
 
 /// Fresh values for one decision.
@@ -210,12 +224,12 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
 }
 
 /// Decides a first admission to an authorized session. `tail` is the last stored entry if new ones
-/// may fold into it: a fold adds no entry, so a full queue takes it, too, unless it names uploads.
-/// `uploads` are those that it names.
+/// may fold into it: a fold adds no entry, so a full queue takes it, too, unless it names uploads or
+/// plan comments. `named` is what there is of those.
 pub fn admit(
     session: &Session,
     submission: Submission,
-    uploads: &[Upload],
+    named: Named,
     tail: Option<&Tail>,
     max_per_session: u32,
     fresh: Fresh,
@@ -230,7 +244,9 @@ pub fn admit(
     if is_full && (tail.is_none() || submission.is_staged()) {
         return Err(full);
     }
-    let taken = attachment::take(session, &submission.offered, uploads, &[], fresh.now)?;
+    let seen = &submission.enclosed.comments;
+    let consumed = plan::consume(named.comments, seen, fresh.entry_id)?;
+    let taken = attachment::take(session, &submission.offered, &named.uploads, &[], fresh.now)?;
     let new = Entry {
         id: fresh.entry_id,
         position: session.queue.next_position.max(Position::new(1)),
@@ -294,6 +310,10 @@ pub fn admit(
         changes.push(Change::InsertReceipt(session.incarnation_key, Box::new(receipt), follows));
     }
     let mut events = session.queue_resized().to_vec();
+    if !consumed.is_empty() {
+        changes.extend(consumed);
+        events.push((session.id, Event::PlanChanged));
+    }
     if session.is_promptable() && queue.auto_run == AutoRun::On {
         events.push((session.id, Event::MayStart));
     }

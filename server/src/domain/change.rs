@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use usher_shared::counter::{Position, TargetRevision};
 use usher_shared::id::{
-    AttachmentId, EntryId, IncarnationId, MessageId, OperationId, SessionId, TaskId, TurnId,
-    UndoId, UserId,
+    AttachmentId, EntryId, IncarnationId, MessageId, OperationId, PlanCommentId, SessionId, TaskId,
+    TurnId, UndoId, UserId,
 };
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
@@ -17,6 +17,7 @@ use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::lease::Lease;
 use super::message::{Message, MessageDetails};
+use super::plan::{Comment, Plan};
 use super::session::{IncarnationKey, OpenTurn, QueueHead, SessionKey, TaskKey};
 use super::settings::SettingsPatch;
 use super::users::TokenDigest;
@@ -200,6 +201,25 @@ pub enum Change {
     SettleMessages(TurnId, MessageStatus),
     /// Sets what a message carries beside its text.
     SetMessageDetails(MessageId, Box<MessageDetails>),
+    /// Replaces the plan of a session.
+    PutPlan(SessionKey, Box<Plan>),
+    /// Adds a comment on the plan of a session's life.
+    InsertComment(SessionKey, IncarnationKey, Box<Comment>),
+    /// Replaces version and body of a comment.
+    RewriteComment(Box<Comment>),
+    /// Deletes a comment.
+    DeleteComment(PlanCommentId),
+    /// Lets the admission of an entry take a comment along.
+    ConsumeComment(PlanCommentId, EntryId),
+    /// Gives the comments that what is visible in a session took along to where that goes.
+    TransferComments {
+        /// Where they are.
+        from: SessionKey,
+        /// Where their entries go.
+        to: SessionKey,
+    },
+    /// Deletes the plan of a session and the comments that wait.
+    ForgetPlan(SessionKey),
     /// Adds a user.
     AddUser(UserId, String),
     /// Gives a user a token.

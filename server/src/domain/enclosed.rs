@@ -8,6 +8,7 @@ use usher_shared::limits::{
 use usher_shared::vocabulary::{AttachmentKind, DeliveryMode, ReferenceKind};
 
 use super::merge::{Bound, Overflow};
+use super::plan::CommentRef;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,14 +62,8 @@ pub struct ContextFile {
     pub is_directory: bool,
 }
 
-/// A plan comment at one version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommentRef {
-    /// Which comment.
-    pub id: String,
-    /// Its version when it was read.
-    pub version: u64,
-}
+/// The id of a plan comment as text, bytes.
+const COMMENT_ID_BYTES: usize = 36;
 
 impl Enclosed {
     /// Returns the size of all of it that a receipt repeats, bytes.
@@ -78,8 +73,8 @@ impl Enclosed {
         let references =
             references.iter().map(|one| one.id.len() + one.title.as_ref().map_or(0, String::len));
         let files = files.iter().map(|one| one.path.len() + one.name.len());
-        let comments = comments.iter().map(|one| one.id.len());
-        attachments.chain(references).chain(files).chain(comments).sum()
+        let comments = comments.len() * COMMENT_ID_BYTES;
+        attachments.chain(references).chain(files).sum::<usize>() + comments
     }
 
     /// Tells whether a prompt without text says something all the same.
@@ -87,11 +82,15 @@ impl Enclosed {
         !self.attachments.is_empty() || !self.comments.is_empty()
     }
 
-    /// Joins what two prompts carry: each thing once, in order.
+    /// Joins what two prompts carry: each thing once, in order. What answers plan comments joins
+    /// nothing: it is about them alone.
     ///
     /// # Errors
     /// The bound that the result would break.
     pub fn join(&self, below: &Self) -> Result<Self, Overflow> {
+        if !self.comments.is_empty() || !below.comments.is_empty() {
+            return Err(Overflow(Bound::PlanComments));
+        }
         let attachments = [&self.attachments[..], &below.attachments].concat();
         fits_attachments(&attachments)?;
         let references = union(&self.references, &below.references, |one, other| {
@@ -104,8 +103,7 @@ impl Enclosed {
         if files.len() > CONTEXT_FILES_MAX {
             return Err(Overflow(Bound::ContextFiles));
         }
-        let comments = union(&self.comments, &below.comments, |one, other| one.id == other.id);
-        Ok(Self { attachments, references, files, comments })
+        Ok(Self { attachments, references, files, comments: Vec::new() })
     }
 }
 

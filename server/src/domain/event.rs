@@ -14,6 +14,8 @@ pub enum Event {
     QueueChanged,
     /// The session's own fields are others; readers fetch them.
     SessionChanged,
+    /// The session's plan or a comment on it is another one; readers fetch them.
+    PlanChanged,
     /// The session's task is another one: how much waits in it, or its own fields.
     TaskChanged(TaskId),
     /// The session's task, of this user, is unknown to everybody from now on.

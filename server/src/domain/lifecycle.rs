@@ -187,7 +187,8 @@ pub struct Fresh {
 pub struct Busy;
 
 /// Begins a new life of a session: older names of it are stale, its transcript goes on behind a
-/// divider, and what was removed from its queue cannot come back. `visible` is what waits.
+/// divider, and what was removed from its queue cannot come back. `visible` is what waits. Its plan is not looked at:
+/// see [`super::plan::forget`].
 pub fn reset(
     session: &Session,
     visible: Vec<(EntryId, Provenance)>,

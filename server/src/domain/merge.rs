@@ -34,6 +34,8 @@ pub enum Bound {
     References,
     /// Context files.
     ContextFiles,
+    /// Prompts that answer plan comments: one, alone.
+    PlanComments,
     /// Everything that an entry has beside its text and the bytes of its attachments.
     Metadata,
 }
@@ -48,6 +50,7 @@ impl Bound {
             Self::AttachmentBytes => "attachment_bytes_max",
             Self::References => "references_max",
             Self::ContextFiles => "context_files_max",
+            Self::PlanComments => "plan_comments",
             Self::Metadata => "metadata_bytes_max",
         }
     }

@@ -18,6 +18,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod merge;
 pub mod message;
+pub mod plan;
 pub mod queue;
 pub mod search;
 pub mod send_now;

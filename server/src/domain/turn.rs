@@ -58,8 +58,10 @@ pub(super) const fn reserved(id: TurnId, prompt: TurnPrompt, now: UnixMillis) ->
 }
 
 fn run_options(session: &Session, entry: &Entry) -> RunOptions {
+    // An empty name is the agent's own choice, whatever the session's is.
+    let model = entry.model.as_ref().or(session.model.as_ref());
     RunOptions {
-        model: entry.model.clone().or_else(|| session.model.clone()),
+        model: model.filter(|model| !model.is_empty()).cloned(),
         plan_mode: entry.plan_mode,
     }
 }

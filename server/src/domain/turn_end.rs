@@ -266,6 +266,10 @@ const fn notice(end: &TurnEnd) -> Option<Notice> {
         (TurnOutcome::Completed, _) | (TurnOutcome::Cancelled, Some(TurnReason::Replaced)) => None,
         (TurnOutcome::Cancelled, _) => Some(Notice::TurnCancelled),
         (TurnOutcome::Failed, Some(TurnReason::StartFailed)) => Some(Notice::StartFailed),
+        (TurnOutcome::Failed, Some(TurnReason::ModelUnavailable)) => Some(Notice::ModelUnavailable),
+        (TurnOutcome::Failed, Some(TurnReason::PlanModeUnavailable)) => {
+            Some(Notice::PlanModeUnavailable)
+        }
         (TurnOutcome::Failed, _) => Some(Notice::TurnFailed),
         (TurnOutcome::Interrupted, _) => Some(Notice::TurnInterrupted),
         (TurnOutcome::Uncertain, _) => Some(Notice::TurnUncertain),

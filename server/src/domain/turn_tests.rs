@@ -159,6 +159,25 @@ fn a_prompt_that_no_agent_can_have_goes_back_to_its_place() {
 }
 
 #[test]
+fn a_prompt_whose_agent_lacks_what_it_asks_for_goes_back_to_its_place_with_the_reason() {
+    for (reason, notice) in [
+        (TurnReason::ModelUnavailable, Notice::ModelUnavailable),
+        (TurnReason::PlanModeUnavailable, Notice::PlanModeUnavailable),
+    ] {
+        let failed = how(TurnOutcome::Failed, Some(reason));
+        let did = ended(in_queue(TurnStage::Reserved, Stop::NotAsked), failed);
+        assert_eq!(
+            (did.prompt, did.stored, did.outcome),
+            ("back in the queue", 2, TurnOutcome::Failed)
+        );
+        assert_eq!(
+            (did.auto_run, did.notices),
+            (AutoRun::Off(AutoRunReason::Failed), vec![notice])
+        );
+    }
+}
+
+#[test]
 fn a_prompt_that_an_agent_may_have_goes_into_the_transcript_once() {
     let did = ended(
         in_queue(TurnStage::HandedOver, Stop::NotAsked),

@@ -69,6 +69,7 @@ pub(super) async fn frames(
     };
     let newest_queue = newest(|event| matches!(event, Event::QueueChanged));
     let newest_session = newest(|event| matches!(event, Event::SessionChanged));
+    let newest_plan = newest(|event| matches!(event, Event::PlanChanged));
     let mut frames = Vec::new();
     let mut place =
         Place { session_id: session, epoch: context.hub.epoch(), first: first.get(), seq: 0 };
@@ -99,6 +100,9 @@ pub(super) async fn frames(
                 Event::SessionChanged if Some(index) == newest_session => {
                     session_frame(context, place).await?
                 }
+                Event::PlanChanged if Some(index) == newest_plan => {
+                    plan_frame(context, place).await?
+                }
                 Event::TurnStarted(turn_id) => {
                     let started = TurnStarted { turn_id: *turn_id };
                     notify(notification::TURN_STARTED, place.stamped(started))
@@ -124,6 +128,7 @@ pub(super) async fn frames(
                 // Replaced by a later one, or never told.
                 Event::QueueChanged
                 | Event::SessionChanged
+                | Event::PlanChanged
                 | Event::TaskChanged(_)
                 | Event::EditLost(_)
                 | Event::TaskGone(..)
@@ -176,4 +181,9 @@ async fn session_frame(context: &Context, place: Place) -> Result<String, FindEr
     let question = context.service.questions().get(session.id);
     let changed = SessionChanged { session: wire::session(&session, question) };
     Ok(notify(notification::SESSION_CHANGED, place.stamped(changed)))
+}
+
+async fn plan_frame(context: &Context, place: Place) -> Result<String, FindError> {
+    let view = context.service.watched_plan(context.caller.clone(), place.session_id).await?;
+    Ok(notify(notification::PLAN_CHANGED, place.stamped(wire::plan(view))))
 }

@@ -130,6 +130,7 @@ impl Server {
                 capability::EDIT_LEASES.to_owned(),
                 capability::AUTO_RUN.to_owned(),
                 capability::ATTACHMENTS_STAGED.to_owned(),
+                capability::PLAN_COMMENTS.to_owned(),
                 capability::TRANSCRIPT_SEARCH.to_owned(),
             ],
             limits: Limits { lease_ttl_ms: self.parts.lease_ttl_ms, ..Limits::default() },

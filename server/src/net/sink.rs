@@ -56,6 +56,7 @@ impl EventSink for Sink {
             Event::Hidden | Event::Deleted => self.hub.end(session),
             Event::QueueChanged
             | Event::SessionChanged
+            | Event::PlanChanged
             | Event::TurnStarted(_)
             | Event::TurnEnded { .. }
             | Event::MessageWritten(_) => self.hub.event(session, event),

@@ -9,6 +9,7 @@ use crate::domain::attachment::{AppendRefusal, TooManyStaged, UploadGone};
 use crate::domain::edit::EditRefusal;
 use crate::domain::lease::{BeginRefusal, NotHeld};
 use crate::domain::lifecycle::Busy;
+use crate::domain::plan::CommentRefusal;
 use crate::domain::queue::{MergeRefusal, QueueChanged, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::session::Unavailable;
@@ -160,6 +161,20 @@ impl EditError {
             Self::Refused(_) | Self::Unavailable(_) | Self::EntryNotFound | Self::Store(_) => None,
         }
     }
+}
+
+/// Why the plan of a session was not shown, or a comment on it not made, changed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] CommentRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Why an operation on a whole session was refused.

@@ -14,6 +14,7 @@ use crate::clock::{fresh_uuid, now};
 use crate::domain::Decision;
 use crate::domain::lease;
 use crate::domain::lifecycle::{self, Fresh, OnReset, SessionPatch, Stopping};
+use crate::domain::plan;
 use crate::domain::session::{Caller, Session, Target, Task, authorize};
 use crate::domain::transfer::{self, Side};
 use crate::domain::turn_end::TurnEnd;
@@ -87,7 +88,10 @@ impl Service {
             .transact(move |reads| {
                 let session = authorize(reads.session(target.session_id)?, &target, &by)?;
                 let visible = reads.visible_provenances(session.key)?;
-                let reset = lifecycle::reset(&session, visible, queue, fresh)?;
+                let mut reset = lifecycle::reset(&session, visible, queue, fresh)?;
+                if reads.plan(session.key)?.is_some() {
+                    reset = reset.after(plan::forget(&session));
+                }
                 Ok::<_, SessionError>(reset.after(unedited(reads, &session, EditLost::Reset)?))
             })
             .await?;
@@ -119,10 +123,17 @@ impl Service {
                     &destination,
                     EditLost::Transferred,
                 )?);
+                let take_comments = reads.comments_taken(source.key)?;
                 let from = side(reads, source)?;
                 let to = side(reads, destination)?;
-                let moved = transfer::transfer(&from, visible, &to)?;
-                Ok(if moved.reply > 0 { moved.after(unedited) } else { moved })
+                let mut moved = transfer::transfer(&from, visible, &to)?;
+                if moved.reply > 0 {
+                    moved = moved.after(unedited);
+                    if take_comments {
+                        moved = moved.after(plan::transfer(&from.session, &to.session));
+                    }
+                }
+                Ok(moved)
             })
             .await
     }

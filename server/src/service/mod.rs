@@ -7,6 +7,7 @@ mod attachment;
 mod edit;
 mod error;
 mod lifecycle;
+mod plan;
 mod queue;
 mod reference;
 mod search;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 
 pub use attachment::{Begun, BytesFound, LaidOut};
 pub use error::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
-    TurnError, UploadError,
+    AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
+    TextError, TurnError, UploadError,
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};

@@ -8,7 +8,7 @@ use usher_shared::vocabulary::{AdmissionOutcome, EditLost};
 
 use super::{AddError, QueueError, Service, attachment};
 use crate::clock::{fresh_uuid, now};
-use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
+use crate::domain::admission::{self, Admitted, Fresh, Named, Submission, Tail};
 use crate::domain::edit::Pointing;
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Leases};
@@ -85,8 +85,13 @@ impl Service {
                     Switch::On => foldable(reads, &session)?,
                     Switch::Off => None,
                 };
+                let mut comments = Vec::with_capacity(submission.enclosed.comments.len());
+                for seen in &submission.enclosed.comments {
+                    comments.push(reads.plan_comment(&session, seen.id)?);
+                }
                 let (submission, max) = (submission.clone(), policy.max_per_session);
-                Ok(admission::admit(&session, submission, &uploads, tail.as_ref(), max, fresh)?)
+                let named = Named { uploads, comments };
+                Ok(admission::admit(&session, submission, named, tail.as_ref(), max, fresh)?)
             })
             .await;
         match &admitted {

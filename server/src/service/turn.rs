@@ -373,11 +373,11 @@ fn fresh() -> Fresh {
     }
 }
 
-fn existing(reads: &mut Reads<'_>, id: SessionId) -> Result<Session, TurnError> {
+pub(super) fn existing(reads: &mut Reads<'_>, id: SessionId) -> Result<Session, TurnError> {
     reads.session(id)?.ok_or(TurnError::Changed { open: None })
 }
 
-fn open(
+pub(super) fn open(
     reads: &mut Reads<'_>,
     session_id: SessionId,
     turn_id: TurnId,

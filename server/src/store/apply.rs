@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::conn::{Conn, Param, query_one};
 use super::enclosed::enclosed_text;
 use super::error::StoreError;
-use super::{apply_lifecycle as lifecycle, attachments, leases, row, sql, users};
+use super::{apply_lifecycle as lifecycle, attachments, leases, plans, row, sql, users};
 use crate::domain::admission::{Carries, Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
@@ -106,6 +106,15 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
                 &[Param::Id(id.uuid()), Param::opt_text(text.as_deref())],
             )
         }
+        Change::PutPlan(session, plan) => plans::put(conn, *session, plan),
+        Change::InsertComment(session, incarnation, comment) => {
+            plans::insert_comment(conn, *session, *incarnation, comment)
+        }
+        Change::RewriteComment(comment) => plans::rewrite_comment(conn, comment),
+        Change::DeleteComment(id) => plans::delete_comment(conn, *id),
+        Change::ConsumeComment(id, entry) => plans::consume_comment(conn, *id, *entry),
+        Change::TransferComments { from, to } => plans::transfer_comments(conn, *from, *to),
+        Change::ForgetPlan(session) => plans::forget(conn, *session),
         Change::AddUser(id, name) => users::add_user(conn, *id, name),
         Change::AddToken(user, digest, at) => users::add_token(conn, *user, digest, *at),
         Change::RevokeToken(digest) => users::revoke_token(conn, digest),

@@ -7,6 +7,7 @@
 
 mod attachments;
 mod invariants;
+mod plans;
 mod provenance;
 #[cfg(test)]
 mod tests;

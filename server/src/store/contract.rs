@@ -22,7 +22,7 @@ use super::{
     DatabaseUrl, EventSink, Hit, PageBounds, Reads, SearchPiece, SearchPlace, Store, StoreError,
     StoreFiles, Sync, TextFound, TextRange, TransactError,
 };
-use crate::domain::admission::{self, Admitted, Fresh, Identified, Submission};
+use crate::domain::admission::{self, Admitted, Fresh, Identified, Named, Submission};
 use crate::domain::change::{NewSession, NewTask};
 use crate::domain::enclosed::Enclosed;
 use crate::domain::entry::Sender;
@@ -167,7 +167,7 @@ fn submission(id: &str, text: &str) -> Submission {
 fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
     let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
     let session = existing(reads, session);
-    admission::admit(&session, submission(id, text), &[], None, 0, fresh).unwrap()
+    admission::admit(&session, submission(id, text), Named::default(), None, 0, fresh).unwrap()
 }
 
 fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {

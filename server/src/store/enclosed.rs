@@ -2,11 +2,13 @@
 //! of a message's details.
 
 use serde::{Deserialize, Serialize};
-use usher_shared::id::AttachmentId;
+use usher_shared::counter::CommentVersion;
+use usher_shared::id::{AttachmentId, PlanCommentId};
 use usher_shared::vocabulary::{AttachmentKind, DeliveryMode, ReferenceKind};
 
 use super::error::StoreError;
-use crate::domain::enclosed::{Attachment, CommentRef, ContextFile, Enclosed, Reference};
+use crate::domain::enclosed::{Attachment, ContextFile, Enclosed, Reference};
+use crate::domain::plan::CommentRef;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -49,8 +51,8 @@ struct StoredFile {
 
 #[derive(Serialize, Deserialize)]
 struct StoredComment {
-    id: String,
-    version: u64,
+    id: PlanCommentId,
+    version: CommentVersion,
 }
 
 impl From<&Enclosed> for StoredEnclosed {
@@ -79,7 +81,7 @@ impl From<&Enclosed> for StoredEnclosed {
             references: references.collect(),
             files: files.collect(),
             comments: comments
-                .map(|one| StoredComment { id: one.id.clone(), version: one.version })
+                .map(|one| StoredComment { id: one.id, version: one.version })
                 .collect(),
         }
     }

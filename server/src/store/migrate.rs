@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_whole_queue.sql"),
     include_str!("migrations/0003_editing.sql"),
     include_str!("migrations/0004_attachments.sql"),
+    include_str!("migrations/0005_plans.sql"),
 ];
 
 /// How a database spells the words that the two spell differently.

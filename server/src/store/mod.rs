@@ -21,6 +21,7 @@ mod leases;
 mod log_watch;
 mod migrate;
 mod node;
+mod plans;
 mod postgres;
 mod reads;
 mod reads_lifecycle;

@@ -92,6 +92,8 @@ pub(super) enum Change {
     TurnEnded(TurnEnded),
     PermissionRequested(Permission),
     PermissionResolved(PermissionResolved),
+    /// Something that the mirror has no place for.
+    NotShown,
 }
 
 /// Where an event stands.
@@ -212,6 +214,7 @@ impl Mirror {
                     out.event(Event::SessionChanged);
                 }
             }
+            Change::NotShown => {}
             Change::TurnStarted(turn) => out.event(Event::TurnStarted(turn.turn_id)),
             Change::TurnEnded(turn) => out.event(Event::TurnEnded(turn)),
         }

@@ -1,5 +1,6 @@
 //! Keeps the mirror of the open session subscribed: over reconnects, gaps and refusals.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -288,6 +289,10 @@ impl Opened {
     }
 }
 
+/// An event of which only the place matters.
+#[derive(Deserialize)]
+struct NotShown {}
+
 /// Reads an event of a session: whose, where it stands, what it is. None: not one of these, or
 /// not readable; a missing one is noticed by its number.
 fn read_change(action: &str, payload: &RawValue) -> Option<(SessionId, Place, Change)> {
@@ -329,6 +334,7 @@ fn read_change(action: &str, payload: &RawValue) -> Option<(SessionId, Place, Ch
             Change::PermissionRequested(event.permission)
         }),
         notification::PERMISSION_RESOLVED => stamped(payload, Change::PermissionResolved),
-        _ => None,
+        // What the mirror does not show, such as plans: its number counts all the same.
+        _ => stamped(payload, |NotShown {}| Change::NotShown),
     }
 }

@@ -9,6 +9,7 @@ pub mod edit;
 pub mod entry;
 pub mod frame;
 pub mod hello;
+pub mod plan;
 pub mod queue;
 pub mod session;
 pub mod settings;

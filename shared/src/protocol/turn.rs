@@ -219,6 +219,8 @@ pub mod notification {
     pub const PERMISSION_REQUESTED: &str = "permission.requested";
     /// [`super::Stamped`] of [`super::PermissionResolved`].
     pub const PERMISSION_RESOLVED: &str = "permission.resolved";
+    /// [`super::Stamped`] of [`crate::protocol::plan::PlanReply`].
+    pub const PLAN_CHANGED: &str = "plan.changed";
     /// [`super::TaskChanged`].
     pub const TASK_CHANGED: &str = "task.changed";
     /// [`crate::protocol::edit::EditLostNotice`].

@@ -292,6 +292,8 @@ fn can_be_resolved(notice: Notice) -> bool {
     match notice {
         Notice::TurnFailed | Notice::TurnInterrupted | Notice::TurnUncertain => true,
         Notice::StartFailed
+        | Notice::ModelUnavailable
+        | Notice::PlanModeUnavailable
         | Notice::TurnCancelled
         | Notice::TurnRefused
         | Notice::TurnCutShort

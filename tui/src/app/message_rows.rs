@@ -267,6 +267,8 @@ fn notice_text(notice: Notice) -> &'static str {
     match notice {
         Notice::TurnFailed => "tui-notice-turn-failed",
         Notice::StartFailed => "tui-notice-start-failed",
+        Notice::ModelUnavailable => "tui-notice-model-unavailable",
+        Notice::PlanModeUnavailable => "tui-notice-plan-mode-unavailable",
         Notice::TurnCancelled => "tui-notice-turn-cancelled",
         Notice::TurnInterrupted => "tui-notice-turn-interrupted",
         Notice::TurnUncertain => "tui-notice-turn-uncertain",

@@ -66,6 +66,8 @@ impl Failure {
         match self {
             Self::Turn(Notice::TurnFailed) => "turn_failed",
             Self::Turn(Notice::StartFailed) => "start_failed",
+            Self::Turn(Notice::ModelUnavailable) => "model_unavailable",
+            Self::Turn(Notice::PlanModeUnavailable) => "plan_mode_unavailable",
             Self::Turn(Notice::TurnCancelled) => "turn_cancelled",
             Self::Turn(Notice::TurnInterrupted) => "turn_interrupted",
             Self::Turn(Notice::TurnUncertain) => "turn_uncertain",
@@ -85,6 +87,8 @@ impl Failure {
                 "cli-turn-failed"
             }
             Self::Turn(Notice::StartFailed) => "cli-start-failed",
+            Self::Turn(Notice::ModelUnavailable) => "cli-model-unavailable",
+            Self::Turn(Notice::PlanModeUnavailable) => "cli-plan-mode-unavailable",
             Self::Turn(Notice::TurnCancelled) => "cli-turn-cancelled",
             Self::Turn(Notice::TurnInterrupted) => "cli-turn-interrupted",
             Self::Turn(Notice::TurnUncertain) => "cli-turn-uncertain",
@@ -173,12 +177,15 @@ async fn whole_content(client: &mut Client, message: &Message) -> Result<Answer,
     Ok(whole)
 }
 
-fn failure_of(ended: &TurnEnded) -> Option<Failure> {
+/// Returns why a turn did not end well.
+pub(super) fn failure_of(ended: &TurnEnded) -> Option<Failure> {
     let notice = match (ended.outcome, ended.reason) {
         (TurnOutcome::Completed, Some(TurnReason::Refused)) => Notice::TurnRefused,
         (TurnOutcome::Completed, _) => return None,
         (TurnOutcome::Cancelled, _) => Notice::TurnCancelled,
         (TurnOutcome::Failed, Some(TurnReason::StartFailed)) => Notice::StartFailed,
+        (TurnOutcome::Failed, Some(TurnReason::ModelUnavailable)) => Notice::ModelUnavailable,
+        (TurnOutcome::Failed, Some(TurnReason::PlanModeUnavailable)) => Notice::PlanModeUnavailable,
         (TurnOutcome::Failed, _) => Notice::TurnFailed,
         (TurnOutcome::Interrupted, _) => Notice::TurnInterrupted,
         (TurnOutcome::Uncertain, _) => Notice::TurnUncertain,
@@ -191,6 +198,8 @@ const fn failure_in(notice: Notice) -> Option<Failure> {
         Notice::TurnCutShort | Notice::SessionReset => None,
         Notice::TurnFailed
         | Notice::StartFailed
+        | Notice::ModelUnavailable
+        | Notice::PlanModeUnavailable
         | Notice::TurnCancelled
         | Notice::TurnInterrupted
         | Notice::TurnUncertain

@@ -12,11 +12,11 @@ use usher_shared::limits::PAGE_MESSAGES_MAX;
 use usher_shared::protocol::entry::StatusEntry;
 use usher_shared::protocol::queue::{QueueGetParams, QueueStatus};
 use usher_shared::protocol::session::{Identity, SessionGetParams};
-use usher_shared::protocol::transcript::{Message, Notice, Role, TranscriptPageParams};
+use usher_shared::protocol::transcript::{Message, Role, TranscriptPageParams};
 use usher_shared::protocol::turn::{TurnEnded, TurnReason};
 
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
-use super::ending::{Ending, Failure, read_ending};
+use super::ending::{Ending, Failure, failure_of, read_ending};
 use super::interrupt::Interrupt;
 use super::output::Output;
 use crate::i18n::Value;
@@ -113,6 +113,26 @@ fn out_of_reach(client: &Client, offline_since: &mut Option<Instant>) -> Option<
     }
 }
 
+/// Tells whether a turn failed before the agent got its prompt, which is at its place again.
+fn got_nothing(turn: &TurnEnded) -> bool {
+    match turn.reason {
+        Some(
+            TurnReason::StartFailed
+            | TurnReason::ModelUnavailable
+            | TurnReason::PlanModeUnavailable,
+        ) => true,
+        Some(
+            TurnReason::Refused
+            | TurnReason::CutShort
+            | TurnReason::Replaced
+            | TurnReason::Forced
+            | TurnReason::AgentExit
+            | TurnReason::Error,
+        )
+        | None => false,
+    }
+}
+
 async fn look(
     client: &mut Client,
     session_id: SessionId,
@@ -129,10 +149,10 @@ async fn look(
             if mirror.queue().auto_run {
                 return Ok(Next::Wait);
             }
-            let start_failed = |turn: &TurnEnded| turn.reason == Some(TurnReason::StartFailed);
-            let failed = client.turns_ended.iter().rfind(|turn| start_failed(turn));
-            if let Some(turn) = failed.filter(|_| at_head) {
-                let failure = Failure::Turn(Notice::StartFailed);
+            let failed = client.turns_ended.iter().rfind(|turn| got_nothing(turn));
+            if let Some(turn) = failed.filter(|_| at_head)
+                && let Some(failure) = failure_of(turn)
+            {
                 let reason_text = turn.text.clone();
                 let ending = Ending { reason_text, ..Ending::without_answer(failure) };
                 return Ok(Next::Over(ending));

@@ -2,6 +2,7 @@
 
 mod attachment;
 mod edit;
+mod plan;
 mod queue;
 mod session;
 mod settings;
@@ -30,6 +31,9 @@ use usher_shared::protocol::edit::{
 };
 use usher_shared::protocol::frame::{FrameKind, RequestFrame, write_frame};
 use usher_shared::protocol::hello::{PingParams, PingReply};
+use usher_shared::protocol::plan::{
+    CommentAddParams, CommentRemoveParams, CommentUpdateParams, PlanGetParams,
+};
 use usher_shared::protocol::queue::{
     AutoRunSetParams, EntryGetParams, QueueAddParams, QueueClearParams, QueueDrainParams,
     QueueGetParams, QueueMergeParams, QueueRemoveParams, QueueReorderParams, QueueRestoreParams,
@@ -141,6 +145,10 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         TurnCancelParams::ACTION => router.cancel(wire::parse(payload)?),
         TurnResolveParams::ACTION => router.resolve(wire::parse(payload)?),
         PermissionRespondParams::ACTION => router.respond(wire::parse(payload)?),
+        PlanGetParams::ACTION => router.plan_get(wire::parse(payload)?),
+        CommentAddParams::ACTION => router.comment_add(wire::parse(payload)?),
+        CommentUpdateParams::ACTION => router.comment_update(wire::parse(payload)?),
+        CommentRemoveParams::ACTION => router.comment_remove(wire::parse(payload)?),
         QueueGetParams::ACTION => router.queue_get(wire::parse(payload)?),
         QueueAddParams::ACTION => router.queue_add(wire::parse(payload)?),
         QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),

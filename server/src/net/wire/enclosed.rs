@@ -1,17 +1,20 @@
 //! What prompts carry beside their text.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
+use usher_shared::counter::CommentVersion;
 use usher_shared::error::WireError;
-use usher_shared::id::AttachmentId;
+use usher_shared::id::{AttachmentId, PlanCommentId};
 use usher_shared::limits::{
     ATTACHMENTS_MAX, CONTEXT_FILES_MAX, INLINE_BYTES_MAX, MIME_TYPE_BYTES_MAX, NAME_BYTES_MAX,
-    PATH_BYTES_MAX, REFERENCE_ID_BYTES_MAX, REFERENCES_MAX,
+    PATH_BYTES_MAX, PLAN_COMMENTS_MAX, REFERENCE_ID_BYTES_MAX, REFERENCES_MAX,
 };
 use usher_shared::protocol::entry::{self, AttachmentParams, EntityReference, PlanCommentRef};
+use usher_shared::protocol::queue::QueueAddParams;
 use usher_shared::rules::file_name::clean_file_name;
 use usher_shared::vocabulary::AttachmentKind;
 
@@ -19,6 +22,7 @@ use super::bounded;
 use crate::clock::secret_uuid;
 use crate::domain::attachment::{ContentDigest, Described, Inline, Offered};
 use crate::domain::enclosed::{ContextFile, Enclosed, Reference};
+use crate::domain::plan::CommentRef;
 
 /// Checks shape and hard bounds of a request's attachments.
 pub(super) fn offered(params: Vec<AttachmentParams>) -> Result<Vec<Offered>, WireError> {
@@ -188,5 +192,30 @@ pub(super) fn files(enclosed: &Enclosed) -> Vec<entry::ContextFile> {
 
 pub(super) fn comments(enclosed: &Enclosed) -> Vec<PlanCommentRef> {
     let shown = enclosed.comments.iter();
-    shown.map(|one| PlanCommentRef { id: one.id.clone(), version: one.version }).collect()
+    shown.map(|one| PlanCommentRef { id: one.id.to_string(), version: one.version.get() }).collect()
+}
+
+/// Checks the plan comments that an admission refers to.
+pub(super) fn comment_refs(params: &QueueAddParams) -> Result<Vec<CommentRef>, WireError> {
+    const FIELD: &str = "plan_comment_refs";
+    let refs = params.plan_comment_refs.as_deref().unwrap_or_default();
+    if refs.is_empty() {
+        return Ok(Vec::new());
+    }
+    if params.client_queue_id.is_none() {
+        let why = "what consumes plan comments has to be identified";
+        return Err(WireError::validation("client_queue_id", why));
+    }
+    if refs.len() > PLAN_COMMENTS_MAX {
+        return Err(WireError::validation(FIELD, "too many").with("limit", PLAN_COMMENTS_MAX));
+    }
+    let mut named = HashSet::new();
+    let read = refs.iter().map(|one| {
+        let id = PlanCommentId::parse_or_nil(&one.id);
+        match named.insert(id) {
+            true => Ok(CommentRef { id, version: CommentVersion::new(one.version) }),
+            false => Err(WireError::validation(FIELD, "a comment is named twice")),
+        }
+    });
+    read.collect()
 }

@@ -2,7 +2,7 @@
 
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::TurnId;
-use usher_shared::limits::{ATTACHMENT_BYTES_MAX, METADATA_BYTES_MAX};
+use usher_shared::limits::{ATTACHMENT_BYTES_MAX, METADATA_BYTES_MAX, PLAN_COMMENTS_MAX};
 
 use super::edit::later;
 use super::{CommitUnknown, Refused};
@@ -11,12 +11,13 @@ use crate::domain::admission::AdmitRefusal;
 use crate::domain::attachment::{AppendRefusal, TakeRefusal};
 use crate::domain::edit::EditRefusal;
 use crate::domain::merge::Overflow;
+use crate::domain::plan::{CommentConflict, CommentRefusal};
 use crate::domain::queue::{MergeRefusal, RestoreRefusal};
 use crate::domain::send_now::SendNowRefusal;
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
-    AddError, EditError, FindError, MakeError, QueueError, SessionError, SettingsError, TextError,
-    TurnError, UploadError,
+    AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
+    TextError, TurnError, UploadError,
 };
 use crate::store::{StoreError, TransactError};
 
@@ -78,6 +79,7 @@ pub(in crate::net) fn add_error(error: AddError) -> WireError {
                 AdmitRefusal::Blank => WireError::validation("content", text),
                 AdmitRefusal::NotTaken(refusal) => not_taken(refusal),
                 AdmitRefusal::Overflow(overflow) => too_much(overflow),
+                AdmitRefusal::Comment(conflict) => plan_comment_conflict(conflict),
             }
         }
         AddError::ReferenceInvalid => {
@@ -189,6 +191,29 @@ pub(in crate::net) fn edit_error(error: EditError) -> WireError {
         },
         EditError::Store(error) => store_broken(&error),
     }
+}
+
+pub(in crate::net) fn plan_error(error: PlanError) -> WireError {
+    let text = error.to_string();
+    match error {
+        PlanError::Unavailable(_) => unavailable(),
+        PlanError::Refused(refusal) => match refusal {
+            CommentRefusal::NoPlan | CommentRefusal::NotFound => {
+                WireError::new(ErrorCode::NotFound, text)
+            }
+            CommentRefusal::NoSuchEntry => WireError::validation("entry_index", text),
+            CommentRefusal::TooMany => {
+                WireError::validation("comments", text).with("limit", PLAN_COMMENTS_MAX)
+            }
+            CommentRefusal::Conflict(conflict) => plan_comment_conflict(conflict),
+        },
+        PlanError::Store(error) => store_broken(&error),
+    }
+}
+
+fn plan_comment_conflict(conflict: CommentConflict) -> WireError {
+    let CommentConflict(id) = conflict;
+    WireError::new(ErrorCode::PlanCommentConflict, conflict.to_string()).with("id", id.to_string())
 }
 
 fn turn_changed(open: Option<TurnId>) -> WireError {

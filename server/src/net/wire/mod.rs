@@ -3,6 +3,7 @@
 mod edit;
 mod enclosed;
 mod error;
+mod plan;
 mod queue;
 mod session;
 mod size;
@@ -21,9 +22,10 @@ pub(super) use enclosed::{Announced, described};
 use strict::Strict;
 
 pub(super) use error::{
-    add_error, edit_error, find_error, make_error, queue_error, session_error, settings_error,
-    text_error, too_many, transact_error, turn_error, upload_error,
+    add_error, edit_error, find_error, make_error, plan_error, queue_error, session_error,
+    settings_error, text_error, too_many, transact_error, turn_error, upload_error,
 };
+pub(super) use plan::{comment, comment_update, new_comment, plan};
 pub(super) use queue::{admitted, send_now, status, submission};
 pub(super) use session::{existing_directory, permission, session, task, task_request, user};
 pub(super) use size::fitting;

@@ -39,7 +39,7 @@ pub(in crate::net) fn submission(
         ));
     }
     bounded("model", params.model.as_deref(), NAME_BYTES_MAX)?;
-    no_list("plan_comment_refs", params.plan_comment_refs.as_ref().map_or(0, Vec::len))?;
+    let comments = enclosed::comment_refs(&params)?;
     let queued_by = sender(caller);
     let fingerprint = fingerprint(&params, &queued_by).map_err(not_encoded)?;
     let offered = enclosed::offered(params.attachments.unwrap_or_default())?;
@@ -47,7 +47,7 @@ pub(in crate::net) fn submission(
         attachments: Vec::new(),
         references: enclosed::pointed_at(params.entity_references.unwrap_or_default())?,
         files: enclosed::context_files(params.context_files.unwrap_or_default())?,
-        comments: Vec::new(),
+        comments,
     };
     let content = PromptText::parse(params.content).map_err(prompt_error)?;
     if content.is_blank() && offered.is_empty() && !enclosed.speaks() {
@@ -79,14 +79,6 @@ pub(in crate::net) fn submission(
 pub(super) fn not_encoded(error: FingerprintError) -> WireError {
     WireError::validation("attachments", error.to_string())
         .with("attachment_index", error.attachment_index)
-}
-
-/// Checks a list of which this server takes none.
-fn no_list(field: &str, count: usize) -> Result<(), WireError> {
-    match count {
-        0 => Ok(()),
-        _ => Err(WireError::validation(field, "this server takes none").with("limit", 0)),
-    }
 }
 
 pub(super) fn prompt_error(error: PromptTextError) -> WireError {

@@ -2,7 +2,10 @@
 //! alone cannot say is a function over a row.
 
 use usher_shared::id::AdmissionId;
-use usher_shared::limits::{ADMISSION_IDS_MAX, CONTENT_BYTES_MAX, ENTRIES_MAX, SNAPSHOT_BYTES_MAX};
+use usher_shared::limits::{
+    ADMISSION_IDS_MAX, COMMENT_BODY_BYTES_MAX, CONTENT_BYTES_MAX, ENTRIES_MAX, PLAN_COMMENTS_MAX,
+    PLAN_ENTRIES_MAX, PLAN_ENTRY_BYTES_MAX, SELECTED_TEXT_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+};
 use usher_shared::vocabulary::{
     AdmissionOutcome, AutoRunReason, MessageStatus, Role, SenderKind, TaskKind, TurnOutcome,
     TurnReason,
@@ -10,14 +13,16 @@ use usher_shared::vocabulary::{
 
 use super::super::conn::Row;
 use super::super::error::StoreError;
-use super::super::row;
+use super::super::{plans as plan_rows, row};
 use super::Rule::{Broken, Each, Walk};
-use super::{Invariant, attachments, provenance};
+use super::{Invariant, attachments, plans, provenance};
 
 // The statements below spell these bounds out.
 const _: () = assert!(ENTRIES_MAX == 1_000);
 const _: () = assert!(CONTENT_BYTES_MAX == 262_144);
 const _: () = assert!(SNAPSHOT_BYTES_MAX == 65_536);
+const _: () = assert!(PLAN_COMMENTS_MAX == 100 && PLAN_ENTRIES_MAX == 100);
+const _: () = assert!(COMMENT_BODY_BYTES_MAX == 8_192 && SELECTED_TEXT_BYTES_MAX == 4_096);
 
 macro_rules! invariants {
     ($($name:ident of $table:literal: $holds:literal, $rule:expr;)*) => {
@@ -234,6 +239,49 @@ pub(super) const ROWS: &[Invariant] = invariants! {
                 ON l.entry_key = o.entry_key JOIN queue_entries e ON e.key = o.entry_key \
                 WHERE l.lease_id IS NULL OR l.saved = 0 OR length(o.fingerprint) <> 32 \
                 OR o.revision < 2 OR o.revision > e.revision");
+
+    // Plans.
+    plan_session of "plans":
+        "a plan has an id of 16 bytes and belongs to a session that exists",
+        Broken("SELECT p.session_key FROM plans p LEFT JOIN sessions s ON s.key = p.session_key \
+                WHERE s.key IS NULL OR length(p.id) <> 16");
+    plan_entries of "plans":
+        "the steps of a plan can be read and are within their bounds",
+        Each("SELECT session_key, entries FROM plans", |row| {
+            let entries = plan_rows::entries(row.text(1)?)?;
+            let fits = entries.iter().all(|entry| entry.text.len() <= PLAN_ENTRY_BYTES_MAX);
+            Ok(fits && entries.len() <= PLAN_ENTRIES_MAX)
+        });
+    comment_ids of "plan_comments":
+        "ids have 16 bytes",
+        Broken("SELECT key FROM plan_comments WHERE length(id) <> 16 OR length(consumed_by) <> 16");
+    comment_session of "plan_comments":
+        "a comment belongs to a session that exists; one that waits, to its current life",
+        Broken("SELECT c.key FROM plan_comments c LEFT JOIN sessions s ON s.key = c.session_key \
+                WHERE s.key IS NULL OR (c.consumed_by IS NULL \
+                AND (c.incarnation_key IS NULL OR c.incarnation_key <> s.incarnation_key))");
+    comment_values of "plan_comments":
+        "versions begin at 1, a step has a place and a text, texts are within their bounds",
+        Broken("SELECT key FROM plan_comments WHERE version < 1 \
+                OR (entry_index IS NULL) <> (entry_text IS NULL) \
+                OR entry_index NOT BETWEEN 0 AND 99 OR octet_length(body) > 8192 \
+                OR octet_length(selected_text) > 4096");
+    comment_bound of "sessions":
+        "at most 100 comments of a session wait",
+        Broken("SELECT session_key FROM plan_comments WHERE consumed_by IS NULL \
+                GROUP BY session_key HAVING COUNT(*) > 100");
+    comment_consumed of "plan_comments":
+        "a consumed comment was taken along by an admission of its life that made an entry",
+        Broken("SELECT c.key FROM plan_comments c WHERE c.consumed_by IS NOT NULL \
+                AND c.incarnation_key IS NOT NULL AND NOT EXISTS \
+                (SELECT 1 FROM queue_admission_receipts r WHERE r.incarnation_key = c.incarnation_key \
+                AND r.entry_id = c.consumed_by AND r.outcome <> 'folded')");
+    entry_comments of "queue_entries":
+        "the comments of an entry are of its session and were consumed by it, at that version",
+        Walk(plans::entries_without_comment);
+    message_comments of "messages":
+        "the comments of a prompt are of its session and were consumed, at that version",
+        Walk(plans::messages_without_comment);
 
     // Receipts.
     receipt_incarnation of "queue_admission_receipts":

@@ -91,6 +91,18 @@ UPDATE messages SET details = '{\"attachments\":[{\"id\":\"33333333-3333-3333-2d
 INSERT INTO edit_operations (entry_key, operation_id, fingerprint, revision) VALUES
  (6, 'w1', zeroblob(32), 2);
 INSERT INTO message_parts (message_key, start_byte, content) VALUES (2, 3, 'defg'), (2, 7, 'hijkl');
+INSERT INTO plans (session_key, id, entries) VALUES
+ (1, 'p1--------------', '[{\"text\":\"A\",\"status\":\"pending\"}]');
+INSERT INTO plan_comments (key, id, session_key, incarnation_key, version, entry_index, entry_text,
+  selected_text, body, consumed_by) VALUES
+ (1, 'aaaaaaaaaaaaaaaa', 1, 4, 1, 0, 'A', 'A', 'x', NULL),
+ (2, x'62626262626262626262626262626262', 1, 4, 2, NULL, NULL, NULL, 'x', 'e1--------------'),
+ (3, x'63636363636363636363636363636363', 1, 4, 1, NULL, NULL, NULL, 'x', 'e9--------------'),
+ (4, 'dddddddddddddddd', 2, NULL, 1, NULL, NULL, NULL, 'x', 'e8--------------');
+UPDATE queue_entries SET enclosed =
+  '{\"comments\":[{\"id\":\"62626262-6262-6262-6262-626262626262\",\"version\":2}]}' WHERE key = 1;
+UPDATE messages SET details = '{\"ids\":[\"k4\"],\"comments\":
+  [{\"id\":\"63636363-6363-6363-6363-636363636363\",\"version\":1}]}' WHERE key = 3;
 ";
 
 /// What is done to the sound database, and the one invariant that it breaks, in which rows.
@@ -108,7 +120,7 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
     ("incarnation_ids", &[1], "UPDATE session_incarnations SET id = x'00' WHERE key = 1"),
     ("entry_ids", &[1], "UPDATE queue_entries SET sender_task = x'00' WHERE key = 1"),
     ("receipt_ids", &[1], "UPDATE queue_admission_receipts SET fingerprint = x'00' WHERE key = 1"),
-    ("receipt_ids", &[6], "UPDATE queue_admission_receipts SET entry_id = x'00' WHERE key = 6"),
+    ("receipt_ids", &[5], "UPDATE queue_admission_receipts SET entry_id = x'00' WHERE key = 5"),
     (
         "receipt_ids",
         &[1],
@@ -238,6 +250,64 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
         "UPDATE queue_entries SET provenance = '{\"ids\":[\"k2\"]}' \
       WHERE key = 2",
     ),
+    ("plan_session", &[9], "UPDATE plans SET session_key = 9"),
+    ("plan_session", &[1], "UPDATE plans SET id = x'00'"),
+    ("plan_entries", &[1], "UPDATE plans SET entries = '[{\"text\":\"A\"}]'"),
+    (
+        "plan_entries",
+        &[1],
+        "UPDATE plans SET entries = '[{\"text\":\"' || \
+      replace(hex(zeroblob(1025)), '00', 'xx') || '\",\"status\":\"pending\"}]'",
+    ),
+    ("comment_ids", &[1], "UPDATE plan_comments SET id = x'00' WHERE key = 1"),
+    ("comment_session", &[1], "UPDATE plan_comments SET session_key = 9 WHERE key = 1"),
+    ("comment_session", &[1], "UPDATE plan_comments SET incarnation_key = 1 WHERE key = 1"),
+    ("comment_session", &[1], "UPDATE plan_comments SET incarnation_key = NULL WHERE key = 1"),
+    ("comment_values", &[1], "UPDATE plan_comments SET version = 0 WHERE key = 1"),
+    ("comment_values", &[1], "UPDATE plan_comments SET entry_index = NULL WHERE key = 1"),
+    ("comment_values", &[1], "UPDATE plan_comments SET entry_index = 100 WHERE key = 1"),
+    (
+        "comment_values",
+        &[1],
+        "UPDATE plan_comments SET body = CAST(zeroblob(8193) AS TEXT) WHERE key = 1",
+    ),
+    (
+        "comment_bound",
+        &[1],
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) \
+      INSERT INTO plan_comments (id, session_key, incarnation_key, version, body) \
+      SELECT randomblob(16), 1, 4, 1, 'x' FROM n",
+    ),
+    // By one that was never accepted, in another life; by a fold.
+    (
+        "comment_consumed",
+        &[1],
+        "UPDATE plan_comments SET consumed_by = 'e7--------------' WHERE key = 1",
+    ),
+    ("comment_consumed", &[3], "UPDATE plan_comments SET incarnation_key = 1 WHERE key = 3"),
+    (
+        "comment_consumed",
+        &[3],
+        "UPDATE queue_admission_receipts SET outcome = 'folded' WHERE key = 6",
+    ),
+    ("entry_comments", &[1], "DELETE FROM plan_comments WHERE key = 2"),
+    ("entry_comments", &[1], "UPDATE plan_comments SET version = 3 WHERE key = 2"),
+    (
+        "entry_comments",
+        &[1],
+        "UPDATE plan_comments SET consumed_by = 'e3--------------' WHERE key = 2",
+    ),
+    (
+        "entry_comments",
+        &[1],
+        "UPDATE plan_comments SET session_key = 2, incarnation_key = NULL WHERE key = 2",
+    ),
+    ("message_comments", &[3], "DELETE FROM plan_comments WHERE key = 3"),
+    (
+        "message_comments",
+        &[3],
+        "UPDATE plan_comments SET session_key = 2, incarnation_key = NULL WHERE key = 3",
+    ),
     (
         "receipt_incarnation",
         &[1],
@@ -335,7 +405,7 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
     (
         "message_session",
         &[3],
-        "UPDATE messages SET session_key = 9, seq = 1 WHERE key = 3; \
+        "UPDATE messages SET session_key = 9, seq = 1, details = NULL WHERE key = 3; \
       UPDATE sessions SET last_seq = 2 WHERE key = 1",
     ),
     ("message_numbers", &[1], "DELETE FROM messages WHERE key = 1"),

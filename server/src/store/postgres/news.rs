@@ -48,6 +48,7 @@ fn line(session: SessionId, event: &Event) -> Option<String> {
     Some(match event {
         Event::QueueChanged => format!("queue {session}"),
         Event::SessionChanged => format!("session {session}"),
+        Event::PlanChanged => format!("plan {session}"),
         Event::TaskChanged(task) => format!("task {session} {task}"),
         Event::EditLost(lost) => {
             let LostLease { link, task_id, entry_id, lease_id, reason } = lost;
@@ -90,6 +91,7 @@ fn read_line(line: &str) -> Option<News> {
     let event = match word {
         "queue" => Event::QueueChanged,
         "session" => Event::SessionChanged,
+        "plan" => Event::PlanChanged,
         "task" => Event::TaskChanged(task(words.next())?),
         "task_gone" => Event::TaskGone(task(words.next())?, user(words.next())?),
         "session_gone" => Event::SessionGone(task(words.next())?, user(words.next())?),
@@ -154,6 +156,7 @@ mod tests {
             Event::SessionGone(task, user),
             Event::QueueChanged,
             Event::SessionChanged,
+            Event::PlanChanged,
             Event::TaskChanged(task),
             Event::EditLost(LostLease {
                 link: LinkId(Uuid::from_u128(5)),

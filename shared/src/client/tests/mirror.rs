@@ -81,6 +81,21 @@ fn a_final_message_never_becomes_a_streaming_one_again() {
 }
 
 #[test]
+fn an_event_that_the_mirror_does_not_show_is_no_gap() {
+    let mut rig = Rig::with_session();
+    let place = rig.engine.mirror().unwrap().queue().event_seq.get();
+    let plan = json!({"plan": null, "comments": []});
+    rig.notify("plan.changed", &stamped(1, place + 1, plan));
+    rig.notify("something.new", &stamped(1, place + 2, json!({})));
+    rig.notify("turn.started", &stamped(1, place + 3, json!({"turn_id": turn_id(1)})));
+    assert_eq!(rig.event_names(), ["TurnStarted"]);
+    assert!(!rig.actions().contains(&SUBSCRIBE));
+    // It counts only once it was told.
+    rig.notify("plan.changed", &stamped(1, place + 5, json!({})));
+    assert!(rig.actions().contains(&SUBSCRIBE));
+}
+
+#[test]
 fn a_gap_asks_for_what_was_missed_and_then_for_everything() {
     let mut rig = Rig::with_session();
     notify_message(&mut rig, 13, &message(4, "too early"));
