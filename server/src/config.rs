@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use usher_shared::limits::{
     ENTRIES_MAX, HEARTBEAT_MS, LEASE_HOLD_MS, LEASE_TTL_MS, LINKS_MAX, LINKS_PER_USER_MAX,
-    NAME_BYTES_MAX,
+    NAME_BYTES_MAX, STAGED_TTL_MS,
 };
 use usher_shared::vocabulary::SettingSource;
 
@@ -74,6 +74,8 @@ pub struct Settings {
     pub link_bounds: LinkBounds,
     /// How long edit leases live.
     pub lease_times: LeaseTimes,
+    /// How long an upload stays that nothing claims, milliseconds.
+    pub staged_ttl: i64,
     /// Web pages that may connect, by origin.
     pub allowed_origins: Vec<String>,
     /// The agents.
@@ -122,6 +124,7 @@ struct File {
     node_lease: Option<String>,
     lease_ttl: Option<String>,
     lease_hold_max: Option<String>,
+    staged_ttl: Option<String>,
     connections_max: Option<i64>,
     connections_per_user_max: Option<i64>,
     dispatch_pass: Option<String>,
@@ -154,6 +157,7 @@ enum AgentKind {
 
 const LEASE_TTL: Duration = Duration::from_millis(LEASE_TTL_MS);
 const LEASE_HOLD: Duration = Duration::from_millis(LEASE_HOLD_MS);
+const STAGED_TTL: Duration = Duration::from_millis(STAGED_TTL_MS);
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
@@ -207,6 +211,7 @@ impl Settings {
                 ttl: millis(time("lease_ttl", &file.lease_ttl, LEASE_TTL)?),
                 hold_max: millis(time("lease_hold_max", &file.lease_hold_max, LEASE_HOLD)?),
             },
+            staged_ttl: millis(time("staged_ttl", &file.staged_ttl, STAGED_TTL)?),
             heartbeat: heartbeat(&file.heartbeat)?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,

@@ -129,14 +129,22 @@ async fn run(args: ServeArgs) -> Result<(), String> {
 
     let dispatch = DispatchSettings { pass: settings.dispatch_pass };
     let questions = Arc::new(Questions::default());
-    let service =
-        Service::new(store, settings.queue, settings.lease_times, agents, questions, ends);
+    let service = Service::new(
+        store,
+        settings.queue,
+        settings.lease_times,
+        settings.staged_ttl,
+        agents,
+        questions,
+        ends,
+    );
     let recovered = service.recover().await.map_err(|error| error.to_string())?;
     if recovered > 0 {
         info!(turns = recovered, "settled turns that a stopped server left open");
     }
     service.finish_deletes().await.map_err(|error| error.to_string())?;
     service.sweep_edits().await.map_err(|error| error.to_string())?;
+    service.sweep_attachments().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
     let listeners = Listeners::bind(&addresses).await?;

@@ -1,5 +1,5 @@
-//! Stop points: places where a test may end the process, or hold one session for a while. Nothing
-//! in an ordinary build.
+//! Stop points: places where a test may end the process, or hold one session for a while, and the
+//! clock that it keeps for edit leases. Nothing in an ordinary build.
 
 use usher_shared::id::SessionId;
 
@@ -54,3 +54,21 @@ pub(crate) async fn pause(name: &'static str, session: SessionId) {
 /// Does nothing: this build has no stop points.
 #[cfg(not(feature = "stop-points"))]
 pub(crate) async fn pause(_name: &'static str, _session: SessionId) {}
+
+/// Returns the instant of the clock that a test keeps in the file `USHER_LEASE_CLOCK`, if there is
+/// one: `MILLIS` stands still there, `+MILLIS` goes on that much ahead of the real clock.
+#[cfg(feature = "stop-points")]
+pub(crate) fn lease_clock(real: i64) -> i64 {
+    let Some(file) = std::env::var_os("USHER_LEASE_CLOCK") else {
+        return real;
+    };
+    let said = std::fs::read_to_string(file).expect("a test keeps its clock readable");
+    let millis: i64 = said.trim().parse().expect("a test keeps milliseconds");
+    if said.starts_with('+') { real.saturating_add(millis) } else { millis }
+}
+
+/// Returns the real one: in this build no test keeps a clock.
+#[cfg(not(feature = "stop-points"))]
+pub(crate) const fn lease_clock(real: i64) -> i64 {
+    real
+}

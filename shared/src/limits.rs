@@ -21,6 +21,12 @@ pub const ATTACHMENT_BYTES_MAX: usize = 104_857_600;
 pub const INLINE_BYTES_MAX: usize = 10_485_760;
 /// One chunk of an upload, decoded bytes: a slow link still answers within the reply timeout.
 pub const APPEND_BYTES_MAX: usize = 524_288;
+/// How long an upload stays that nothing claims, milliseconds: a day.
+pub const STAGED_TTL_MS: u64 = 86_400_000;
+/// Uploads of one user that nothing claimed.
+pub const STAGED_MAX: u64 = 1_000;
+/// Their announced sizes together, bytes: a hundred messages as large as they may be.
+pub const STAGED_BYTES_MAX: u64 = 100 * ATTACHMENT_BYTES_MAX as u64;
 /// Entity references of one message.
 pub const REFERENCES_MAX: usize = 100;
 /// Context files of one message.
@@ -150,6 +156,9 @@ pub struct Limits {
     pub context_files_max: u64,
     /// See [`ENTRIES_MAX`].
     pub entries_max: u64,
+    /// See [`METADATA_BYTES_MAX`]. Older servers do not say it.
+    #[serde(default)]
+    pub metadata_bytes_max: u64,
     /// See [`IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
     /// See [`LEASE_TTL_MS`].
@@ -172,6 +181,7 @@ impl Default for Limits {
             references_max: REFERENCES_MAX as u64,
             context_files_max: CONTEXT_FILES_MAX as u64,
             entries_max: ENTRIES_MAX as u64,
+            metadata_bytes_max: METADATA_BYTES_MAX as u64,
             in_flight_max: IN_FLIGHT_MAX as u64,
             lease_ttl_ms: LEASE_TTL_MS,
             status_bytes_max: STATUS_BYTES_MAX as u64,

@@ -1,6 +1,10 @@
 //! A statement that fails in the middle of something: then none of it has happened.
 
+use serde_json::json;
 use usher_tests::chat::accepted;
+use usher_tests::client::Client;
+use usher_tests::lease_clock::LeaseClock;
+use usher_tests::leases::{begin, editing, waiting};
 use usher_tests::scene::Scene;
 use usher_tests::server::Launch;
 
@@ -63,4 +67,32 @@ async fn c012_an_admission_that_fails_half_way_leaves_neither_entry_nor_receipt(
         let expected = ["before", "k0", "k1", "k2", "k3", "k4"];
         assert_eq!(scene.waiting().await.join("\n\n"), expected.join("\n\n"));
     }
+}
+
+#[tokio::test]
+async fn c052_an_edit_whose_end_cannot_be_stored_is_over_when_its_lease_expires() {
+    let (clock, launch) = LeaseClock::keep(Launch::new());
+    let (scene, mut other, ids) = waiting(&launch, &["a prompt of its user"]).await;
+    let (chat, launch) = (scene.chat.clone(), scene.server.launch().clone());
+    let editor = json!({"client_instance": "3b241101-e2bb-4255-8caf-4136c566a962"});
+    let mut client = Client::dial(&scene.server).await.unwrap();
+    client.hello(editor.clone()).await.unwrap();
+    editing(&mut client, &chat, &ids[0]).await;
+    break_at(&launch, "BEFORE UPDATE ON edit_leases");
+    client.cut();
+    // Answered when the old link is done with.
+    let mut client = Client::dial(&scene.server).await.unwrap();
+    client.hello(editor).await.unwrap();
+    mend(&launch);
+    let log = scene.server.log();
+    let told = log.lines().filter(|line| line.contains("live until they expire"));
+    assert_eq!(told.count(), 1, "{log}");
+    assert!(!log.contains("a prompt of its user"));
+    clock.advance(59_999);
+    for client in [&mut client, &mut other] {
+        let conflict = begin(client, &chat, &ids[0]).await.unwrap_err();
+        assert_eq!(conflict.details["holder_is_you"], false);
+    }
+    clock.advance(1);
+    editing(&mut other, &chat, &ids[0]).await;
 }

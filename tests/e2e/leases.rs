@@ -1,75 +1,11 @@
 //! Edit leases: who may edit what, until when, and who wins over an editor.
 
 use serde_json::{Value, json};
-use usher_tests::chat::{Chat, accepted, contents, string};
-use usher_tests::client::{Answer, Client, Refusal};
-use usher_tests::scene::{Scene, refused};
+use usher_tests::chat::{Chat, accepted, contents};
+use usher_tests::client::{Client, Refusal};
+use usher_tests::leases::{Lease, begin, editing, end, lost, renew, save, saved, waiting};
+use usher_tests::scene::refused;
 use usher_tests::server::Launch;
-
-/// A lease as its holder knows it.
-#[derive(Clone)]
-struct Lease {
-    entry_id: String,
-    lease_id: String,
-    revision: u64,
-}
-
-async fn begin(client: &mut Client, chat: &Chat, entry: &str) -> Answer {
-    client.request("message.queue.edit.begin", chat.with(json!({"entry_id": entry}))).await
-}
-
-async fn editing(client: &mut Client, chat: &Chat, entry: &str) -> Lease {
-    let begun = begin(client, chat, entry).await.unwrap();
-    Lease {
-        entry_id: entry.to_owned(),
-        lease_id: string(&begun["lease_id"]),
-        revision: begun["target_revision"].as_u64().unwrap(),
-    }
-}
-
-async fn renew(client: &mut Client, chat: &Chat, lease: &Lease) -> Answer {
-    let fields = json!({"entry_id": lease.entry_id, "lease_id": lease.lease_id});
-    client.request("message.queue.edit.renew", chat.with(fields)).await
-}
-
-async fn end(client: &mut Client, chat: &Chat, lease: &Lease, dispatch: bool) -> Answer {
-    let (entry, id) = (&lease.entry_id, &lease.lease_id);
-    let fields = json!({"entry_id": entry, "lease_id": id, "dispatch_if_auto_run": dispatch});
-    client.request("message.queue.edit.end", chat.with(fields)).await
-}
-
-async fn save(
-    client: &mut Client,
-    chat: &Chat,
-    lease: &Lease,
-    operation: &str,
-    content: &str,
-) -> Answer {
-    let fields = json!({
-        "entry_id": lease.entry_id, "lease_id": lease.lease_id, "operation_id": operation,
-        "expected_target_revision": lease.revision, "content": content,
-    });
-    client.request("message.queue.update", chat.with(fields)).await
-}
-
-fn saved(answer: &Answer) -> u64 {
-    answer.as_ref().unwrap()["target_revision"].as_u64().unwrap()
-}
-
-async fn lost(client: &mut Client) -> (String, String) {
-    let told = client.notified("message.queue.edit.lost", |_| true).await;
-    (string(&told["lease_id"]), string(&told["reason"]))
-}
-
-/// A parked session with these prompts waiting, another link of the same user, and their ids.
-async fn waiting(launch: &Launch, texts: &[&str]) -> (Scene, Client, Vec<String>) {
-    let mut scene = Scene::of(launch).await;
-    scene.park().await;
-    let ids = scene.admit_all(texts).await;
-    let mut other = Client::connect(&scene.server).await;
-    other.subscribe(&scene.chat).await;
-    (scene, other, ids)
-}
 
 #[tokio::test]
 async fn one_connection_at_a_time_edits_an_entry_and_everybody_sees_who() {
@@ -171,41 +107,6 @@ async fn ending_an_edit_never_switches_auto_run_on() {
     end(&mut scene.client, &chat, &lease, true).await.unwrap();
     assert_eq!(scene.waiting().await, ["A2"]);
     assert_eq!(scene.auto_run().await.0, json!(false));
-}
-
-#[tokio::test]
-async fn what_somebody_asks_for_wins_over_an_editor_who_is_told() {
-    for (action, reason) in [
-        ("message.queue.remove", "removed"),
-        ("message.queue.cancel", "removed"),
-        ("message.queue.merge", "merged"),
-        ("message.queue.send_now", "sent"),
-        ("message.queue.drain", "sent"),
-        ("session.reset", "reset"),
-        ("session.transfer", "transferred"),
-        ("session.delete", "deleted"),
-        ("task.archive", "deleted"),
-    ] {
-        let (mut scene, mut other, ids) = waiting(&Launch::new(), &["A", "B"]).await;
-        let chat = scene.chat.clone();
-        // The merge takes B, everything else the head.
-        let entry = if action == "message.queue.merge" { &ids[1] } else { &ids[0] };
-        let lease = editing(&mut scene.client, &chat, entry).await;
-        let target = Chat::parked(&mut other).await;
-        let fields = match action {
-            "message.queue.send_now" => json!({"scope": "entry", "entry_id": entry}),
-            "session.transfer" => json!({
-                "to_task_id": target.task_id, "to_session_id": target.session_id,
-                "to_session_incarnation_id": target.incarnation_id,
-            }),
-            _ => json!({"entry_id": entry}),
-        };
-        other.ok(action, chat.with(fields)).await;
-        let expected = (lease.lease_id.clone(), reason.to_owned());
-        assert_eq!(lost(&mut scene.client).await, expected, "{action}");
-        let late = save(&mut scene.client, &chat, &lease, "late", "late").await;
-        assert!(late.is_err(), "{action}: {late:?}");
-    }
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@
 
 #[path = "../e2e/admission.rs"]
 mod admission;
+#[path = "../e2e/attachments.rs"]
+mod attachments;
 #[path = "../e2e/auto_run.rs"]
 mod auto_run;
 #[path = "../e2e/auto_run_switch.rs"]
@@ -14,6 +16,12 @@ mod capacity;
 mod database;
 #[path = "../e2e/deletion.rs"]
 mod deletion;
+#[path = "../e2e/edit_clock.rs"]
+mod edit_clock;
+#[path = "../e2e/edit_saves.rs"]
+mod edit_saves;
+#[path = "../e2e/edit_wins.rs"]
+mod edit_wins;
 #[path = "../e2e/events.rs"]
 mod events;
 #[path = "../e2e/folding.rs"]
@@ -39,6 +47,8 @@ mod plan_mode;
 mod plans;
 #[path = "../e2e/races.rs"]
 mod races;
+#[path = "../e2e/references.rs"]
+mod references;
 #[path = "../e2e/reorder.rs"]
 mod reorder;
 #[path = "../e2e/replay.rs"]

@@ -33,6 +33,8 @@ const SEQUENCES: usize = 2_000;
 const SEQUENCES_ON_POSTGRESQL: usize = 300;
 /// How often a sequence runs for its seed: what two links meet depends on time, too.
 const REPETITIONS: usize = 100;
+/// No edit expires while a sequence runs, and what only the regular pass starts starts soon.
+const CONFIG: &str = "lease_ttl = \"1h\"\nlease_hold_max = \"2h\"\ndispatch_pass = \"500ms\"";
 /// Sequences that run at once.
 const WORKERS: usize = 8;
 /// How long a failed sequence is made smaller.
@@ -41,6 +43,7 @@ const SHRINKING_MAX: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_sequences_do_what_the_reference_does() {
     let launch = Launch::new().without_env("USHER_QUEUE_MAX_PER_SESSION").env("RUST_LOG", "info");
+    let launch = launch.config(CONFIG);
     let settings = Settings { cap: 10, folding: Folding::Off };
     check(&launch.start(), settings, SEQUENCES / 2).await;
 }
@@ -49,7 +52,7 @@ async fn random_sequences_do_what_the_reference_does() {
 async fn random_sequences_that_fold_do_what_the_reference_does() {
     let launch = Launch::new().env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
     let settings = Settings { cap: 3, folding: Folding::On };
-    check(&launch.folding().start(), settings, SEQUENCES / 2).await;
+    check(&launch.config(CONFIG).folding().start(), settings, SEQUENCES / 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +60,7 @@ async fn random_sequences_on_postgresql_do_what_the_reference_does() {
     let launch = Launch::with_home(Home::over(Some(Arc::new(Database::new()))));
     let launch = launch.env("USHER_QUEUE_MAX_PER_SESSION", "3").env("RUST_LOG", "info");
     let settings = Settings { cap: 3, folding: Folding::On };
-    check(&launch.folding().start(), settings, SEQUENCES_ON_POSTGRESQL).await;
+    check(&launch.config(CONFIG).folding().start(), settings, SEQUENCES_ON_POSTGRESQL).await;
 }
 
 async fn check(server: &Server, settings: Settings, sequences: usize) {

@@ -119,6 +119,12 @@ impl Mirror {
         let (mut told, mut shown) = (self.queue.clone(), queue.clone());
         told["event_seq"].take();
         shown["event_seq"].take();
+        // The same instant, put into words at two times.
+        for queue in [&mut told, &mut shown] {
+            let entries = queue["entries"].as_array_mut().into_iter().flatten();
+            let edited = entries.filter(|entry| entry["editing"].is_object());
+            edited.for_each(|entry| drop(entry["editing"]["expires_at"].take()));
+        }
         if shown["entries"].is_array() && told != shown {
             return differ("queue", &told, &shown);
         }

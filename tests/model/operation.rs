@@ -15,6 +15,9 @@ pub(crate) const SESSIONS: usize = 3;
 /// Steps of a sequence.
 pub(crate) const STEPS: std::ops::RangeInclusive<usize> = 1..=40;
 
+/// How long a lease lives, milliseconds: no sequence takes so long.
+pub(crate) const LEASE_TTL_MS: u64 = 3_600_000;
+
 /// The number of a thing that does not exist.
 const NOTHING: u32 = 0;
 
@@ -72,6 +75,11 @@ pub(crate) enum Kind {
     /// Brings the task back if it is archived.
     Archive,
     Delete,
+    Begin,
+    Renew,
+    Save,
+    End,
+    Disconnect,
 }
 
 /// The operations in play, and how often each is drawn.
@@ -97,6 +105,11 @@ const IN_PLAY: &[(u32, Kind)] = &[
     (8, Kind::Transfer),
     (3, Kind::Archive),
     (1, Kind::Delete),
+    (14, Kind::Begin),
+    (3, Kind::Renew),
+    (12, Kind::Save),
+    (10, Kind::End),
+    (3, Kind::Disconnect),
 ];
 
 /// The prompts: what waits for an answer, what ends by itself, what ends badly.
@@ -150,7 +163,7 @@ impl Operation {
 
     /// Returns the same, but often on the session that this other one moves entries to.
     pub(crate) fn meeting(&self, other: &Self, model: &Model) -> Self {
-        match other.call(0, model).ask {
+        match other.call(0, Link::First, model).ask {
             Ask::Transfer { to, .. } if self.unusual(160) => self.clone().of(to),
             _ => self.clone(),
         }
@@ -171,7 +184,7 @@ impl Operation {
     }
 
     /// Gives the numbers a meaning in this state.
-    pub(crate) fn call(&self, number: u32, model: &Model) -> Call {
+    pub(crate) fn call(&self, number: u32, link: Link, model: &Model) -> Call {
         let session = &model.sessions[self.session];
         let ask = match self.kind {
             // Nothing else can be done with it.
@@ -225,8 +238,62 @@ impl Operation {
             Kind::Archive if session.standing == Standing::Archived => Ask::Unarchive,
             Kind::Archive => Ask::Archive,
             Kind::Delete => Ask::Delete,
+            Kind::Begin => Ask::Begin { entry: self.entry(model) },
+            Kind::Renew => {
+                let (entry, lease) = self.lease(session);
+                Ask::Renew { entry, lease }
+            }
+            Kind::Save => self.save(session),
+            Kind::End => {
+                let (entry, lease) = self.lease(session);
+                Ask::End { entry, lease, dispatch: self.choice.is_multiple_of(2) }
+            }
+            Kind::Disconnect => Ask::Disconnect,
         };
-        Call { number, session: self.session, identity: self.identity(session), ask }
+        let identity = self.identity(session);
+        Call { number, session: self.session, link, identity, ask }
+    }
+
+    /// Returns the link that something of a lease is mostly asked for on.
+    pub(crate) fn holder(&self, model: &Model) -> Option<Link> {
+        if !matches!(self.kind, Kind::Renew | Kind::Save | Kind::End) || self.choice % 5 == 3 {
+            return None;
+        }
+        let session = &model.sessions[self.session];
+        let (entry, _) = self.lease(session);
+        let entry = session.waiting().find(|waiting| waiting.id == entry)?;
+        entry.lease.as_ref()?.link
+    }
+
+    /// Mostly an edited entry and its lease; else an earlier lease, or none.
+    fn lease(&self, session: &Session) -> (u32, u32) {
+        let edited: Vec<(u32, u32)> = session
+            .waiting()
+            .filter_map(|entry| Some((entry.id, entry.lease.as_ref()?.id)))
+            .collect();
+        if edited.is_empty() {
+            let entry = self.one_of(session.waiting().map(|entry| entry.id));
+            return (entry, self.one_of(session.leases.iter().copied()));
+        }
+        let (entry, lease) = *self.pick.get(&edited);
+        match self.choice % 16 {
+            9 => (entry, self.one_of(session.leases.iter().copied())),
+            _ => (entry, lease),
+        }
+    }
+
+    fn save(&self, session: &Session) -> Ask {
+        let (entry, lease) = self.lease(session);
+        let revision = session.waiting().find(|waiting| waiting.id == entry);
+        let revision = revision.map_or(1, |entry| entry.target_revision);
+        let content = if self.prompt.trim().is_empty() { "e" } else { self.prompt };
+        Ask::Save {
+            entry,
+            lease,
+            operation: u32::from(self.choice / 8 % 2),
+            expected_revision: if self.choice.is_multiple_of(8) { revision - 1 } else { revision },
+            content: content.to_owned(),
+        }
     }
 
     /// Mostly what the session is named by now; else what an earlier life was.
@@ -311,7 +378,9 @@ impl fmt::Debug for Operation {
         let Self { session, kind, pick, choice, prompt } = self;
         write!(f, "{kind:?} session {session}, choice {choice}, pick {}", pick.index(10))?;
         match kind {
-            Kind::Add | Kind::AddUnidentified | Kind::Replay => write!(f, ", {prompt:?}"),
+            Kind::Add | Kind::AddUnidentified | Kind::Replay | Kind::Save => {
+                write!(f, ", {prompt:?}")
+            }
             _ => Ok(()),
         }
     }

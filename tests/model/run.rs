@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use usher_tests::client::{Answer, Client, Closed, Refusal, merge};
 use usher_tests::server::Server;
+use uuid::Uuid;
 
 use crate::mirror::Mirror;
 use crate::names::Names;
@@ -22,7 +23,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const PATIENCE_OF_SHRINKING: Duration = Duration::from_secs(3);
 
 /// Three links to one server.
-pub(crate) struct Links {
+pub(crate) struct Links<'s> {
+    server: &'s Server,
+    /// The names of the clients of the first two, which they keep when they connect anew.
+    instances: [String; 2],
     first: Client,
     second: Client,
     watch: Client,
@@ -36,15 +40,24 @@ pub(crate) struct Links {
 /// What the reference says may be true after a step, and what things are called then.
 type World = (Model, Names);
 
-impl Links {
+impl<'s> Links<'s> {
     /// Connects.
-    pub(crate) async fn connect(server: &Server, settings: Settings, patience: Duration) -> Self {
-        let first = Client::connect(server).await;
-        let second = Client::connect(server).await;
+    pub(crate) async fn connect(
+        server: &'s Server,
+        settings: Settings,
+        patience: Duration,
+    ) -> Self {
+        let instances = [(); 2].map(|()| Uuid::new_v4().to_string());
+        let mut first = Client::dial(server).await.expect("the server accepts a link");
+        let mut second = Client::dial(server).await.expect("the server accepts a link");
+        for (client, instance) in [&mut first, &mut second].into_iter().zip(&instances) {
+            let hello = client.hello(json!({"client_instance": instance})).await;
+            hello.expect("hello is answered");
+        }
         let mut watch = Client::dial(server).await.expect("the server accepts a link");
         let user = watch.hello(json!({})).await.expect("hello is answered")["user"].take();
         let mirrors = HashMap::new();
-        Self { first, second, watch, mirrors, user, settings, patience }
+        Self { server, instances, first, second, watch, mirrors, user, settings, patience }
     }
 
     /// Runs a sequence in fresh sessions.
@@ -95,6 +108,13 @@ impl Links {
 
     async fn leave(&mut self, (model, names): &World) -> Result<(), String> {
         for session in &model.sessions {
+            if session.is_kept_waiting() {
+                // The regular pass would look at it for as long as the server runs.
+                let off = names.fill(&session.identity());
+                let off = merged(off, json!({"enabled": false}));
+                let answer = self.first.request("message.queue.auto_run.set", off).await;
+                answer.map_err(|refusal| format!("not switched off: {refusal:?}"))?;
+            }
             let left = names.fill(&json!({"session_id": session.session_name()}));
             match self.watch.request("session.unsubscribe", left).await {
                 Ok(_) => {}
@@ -132,6 +152,10 @@ impl Links {
     }
 
     async fn send(&mut self, calls: &[(Link, Call)], names: &Names) -> Result<Vec<Answer>, Closed> {
+        if let [(link, Call { ask: Ask::Disconnect, .. })] = calls {
+            self.connect_anew(*link).await?;
+            return Ok(vec![Ok(Value::Null)]);
+        }
         let mut sent = Vec::new();
         for (link, call) in calls {
             let (action, payload) = call.request();
@@ -142,6 +166,15 @@ impl Links {
             answers.push(self.link(*link).answer(&id).await?);
         }
         Ok(answers)
+    }
+
+    /// Cuts a link. Its client says hello again: that is answered when the old one is done with.
+    async fn connect_anew(&mut self, link: Link) -> Result<(), Closed> {
+        let hello = json!({"client_instance": self.instances[link as usize]});
+        let new = Client::dial(self.server).await.map_err(|_| Closed { code: None })?;
+        std::mem::replace(self.link(link), new).cut();
+        let answer = self.link(link).hello(hello).await;
+        answer.map(drop).map_err(|_| Closed { code: None })
     }
 
     fn link(&mut self, link: Link) -> &mut Client {
@@ -266,15 +299,23 @@ impl Links {
     }
 }
 
+fn merged(mut object: Value, fields: Value) -> Value {
+    merge(&mut object, fields);
+    object
+}
+
 fn lost(closed: Closed) -> String {
     format!("the link was lost: {closed:?}")
 }
 
 /// Returns the requests of a step, each with its link, numbered from `number` on.
 fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
-    let call = |link: Link, number, operation: &Operation| (link, operation.call(number, model));
+    let call =
+        |link: Link, number, operation: &Operation| (link, operation.call(number, link, model));
     let (links, first, second) = match step {
-        Step::One(link, one) => return vec![call(*link, number, one)],
+        Step::One(link, one) => {
+            return vec![call(one.holder(model).unwrap_or(*link), number, one)];
+        }
         Step::Pipelined(link, first, second) => ([*link, *link], first, second),
         Step::Race(first, second) => ([Link::First, Link::Second], first, second),
     };
@@ -285,13 +326,18 @@ fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
     if let Some(archive) = calls.iter().find(|(_, call)| matches!(call.ask, Ask::Archive)) {
         return vec![archive.clone()];
     }
+    // What else was sent might be lost with its link.
+    let disconnect = calls.iter().find(|(_, call)| matches!(call.ask, Ask::Disconnect));
+    if let Some(disconnect) = disconnect {
+        return vec![disconnect.clone()];
+    }
     // On one link only what is about one session comes one after the other.
     let of_task = |(_, call): &(Link, Call)| matches!(call.ask, Ask::Archive | Ask::Unarchive);
     if calls[0].1.session == calls[1].1.session && !calls.iter().any(of_task) {
         return calls;
     }
     let links = [Link::First, Link::Second].into_iter();
-    links.zip(calls).map(|(link, (_, call))| (link, call)).collect()
+    links.zip(calls).map(|(link, (_, call))| (link, Call { link, ..call })).collect()
 }
 
 /// The worlds that some order of requests and of the server's own steps leads to.
@@ -410,7 +456,10 @@ fn rises(entries: &Value) -> Result<(), String> {
 /// Nothing goes on by itself from here.
 fn is_at_rest([queue, session, page]: &Look) -> bool {
     let is_hidden = queue["code"].is_string();
-    let waits = is_hidden || queue["auto_run"] == false || queue["entries"] == json!([]);
+    let waits = is_hidden
+        || queue["auto_run"] == false
+        || queue["entries"] == json!([])
+        || !queue["blocked"].is_null();
     let messages = page["messages"].as_array().into_iter().flatten();
     let streams = messages.into_iter().any(|message| message["status"] == "streaming");
     match session["session"]["state"].as_str() {

@@ -344,6 +344,6 @@ pub fn merge(object: &mut Value, changes: Value) {
 }
 
 /// Bounds the wait for something that has to happen.
-pub(crate) async fn timed<T>(future: impl Future<Output = T>) -> T {
+pub async fn timed<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("the server reacts in time")
 }

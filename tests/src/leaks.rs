@@ -28,9 +28,19 @@ pub fn leaks(root: &Path, shared: Option<&Database>) -> Vec<String> {
     let secrets = named("usher.db")
         .flat_map(|database| texts(database).unwrap_or_default())
         .chain(shared.into_iter().flat_map(shared_texts))
+        .chain(files.iter().filter_map(|file| attached(file)))
         .chain(tokens.map(|token| token.trim().to_owned()))
         .chain([PASSWORD.to_owned()]);
     secrets.filter(|secret| logs.iter().any(|log| log.contains(secret))).collect()
+}
+
+/// Returns the first line of a file that somebody attached.
+fn attached(file: &Path) -> Option<String> {
+    let is_object = file.iter().any(|part| part == "objects");
+    let bytes = is_object.then(|| fs::read(file).unwrap_or_default())?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().next().unwrap_or_default();
+    (line.len() as i64 >= TEXT_BYTES_MIN).then(|| line.chars().take(200).collect())
 }
 
 /// Returns every plain file below `root`.
@@ -54,6 +64,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 const TEXTS: &str = "SELECT content AS text FROM messages \
     UNION ALL SELECT content FROM queue_entries \
     UNION ALL SELECT content FROM queue_admission_receipts \
+    UNION ALL SELECT name FROM attachments \
     UNION ALL SELECT title FROM tasks";
 
 fn texts(database: &Path) -> rusqlite::Result<Vec<String>> {

@@ -12,6 +12,8 @@ pub mod disk;
 pub mod fill;
 pub mod home;
 pub mod leaks;
+pub mod lease_clock;
+pub mod leases;
 pub mod pauses;
 pub mod postgres;
 pub mod pty;
@@ -21,6 +23,7 @@ pub mod server;
 pub mod soundness;
 pub mod sql;
 pub mod trace;
+pub mod uploads;
 
 use std::fs::File;
 use std::path::Path;

@@ -15,6 +15,12 @@ impl Random {
         (Self(seed), seed)
     }
 
+    /// Starts from this seed.
+    #[must_use]
+    pub const fn from_seed(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -30,6 +30,14 @@ pub async fn passes(scene: &Scene, bystander: &Chat, id: &str) {
     client.until_settled(bystander).await;
 }
 
+/// The same without a session to hand.
+pub async fn let_passes_run(server: &Server) {
+    let mut client = Client::connect(server).await;
+    let bystander = Chat::watched(&mut client).await;
+    client.admit(&bystander, "pass", "/demo sleep 300ms; say done").await;
+    client.until_settled(&bystander).await;
+}
+
 impl Scene {
     /// A session with auto-run on.
     pub async fn new() -> Self {

@@ -25,7 +25,7 @@ use super::output::{Tail, TextDecoder};
 use super::process::{self, ProcessGroup};
 use super::{
     Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart,
-    COMMANDS_MAX, EVENTS_MAX, Owner, StartError, comments,
+    COMMANDS_MAX, EVENTS_MAX, Owner, StartError,
 };
 
 /// Error output that a failed turn shows, bytes.
@@ -91,8 +91,7 @@ async fn serve(
         };
         let end = match Run::spawn(&spec, &directory, owner.as_ref(), &prompt) {
             Ok((run, stdin)) => {
-                // The prompt byte for byte, unless it answers comments.
-                let feed = feed(stdin, comments::with_text(prompt.text, &prompt.comments));
+                let feed = feed(stdin, prompt.as_text());
                 match run.run_out(feed, &mut commands, &events).await {
                     Ok(end) => end,
                     Err(Gone) => return,

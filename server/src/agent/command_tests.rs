@@ -40,8 +40,7 @@ async fn send(agent: &AgentHandle, command: AgentCommand) {
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt =
-        AgentPrompt { text: text.to_owned(), model: None, plan_mode: false, comments: Vec::new() };
+    let prompt = AgentPrompt { text: text.to_owned(), ..AgentPrompt::default() };
     send(agent, AgentCommand::Prompt(prompt)).await;
 }
 

@@ -14,11 +14,9 @@ use usher_shared::vocabulary::TurnReason;
 
 use super::demo_script::{Offer, Step, parse};
 use super::{
-    Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentStart, COMMANDS_MAX,
-    EVENTS_MAX, comments,
+    Abilities, AgentCommand, AgentEnd, AgentEvent, AgentHandle, AgentPrompt, AgentStart,
+    COMMANDS_MAX, EVENTS_MAX, comments,
 };
-
-use crate::domain::plan::Comment;
 
 /// Text of one event when the answer is long, bytes.
 const PIECE_BYTES: usize = 16_384;
@@ -84,9 +82,12 @@ impl Demo {
                 return;
             }
             // Of this turn only: the next one begins with what its own prompt says.
-            let mut turn =
-                Turn { model: prompt.model, plan_mode: prompt.plan_mode, ..Turn::default() };
-            let end = match self.answer(&prompt.text, &prompt.comments, &mut turn).await {
+            let mut turn = Turn {
+                model: prompt.model.clone(),
+                plan_mode: prompt.plan_mode,
+                ..Turn::default()
+            };
+            let end = match self.answer(&prompt, &mut turn).await {
                 Ok(()) => AgentEnd::Completed,
                 Err(Stop::End(end)) => end,
                 Err(Stop::Gone) => return,
@@ -102,23 +103,22 @@ impl Demo {
     }
 
     /// Repeats the comments that came with a prompt, and then does what the prompt says.
-    async fn answer(
-        &mut self,
-        text: &str,
-        comments: &[Comment],
-        turn: &mut Turn,
-    ) -> Result<(), Stop> {
-        if !comments.is_empty() {
-            self.say(comments::in_words(comments), turn).await?;
-            if text.trim().is_empty() {
+    async fn answer(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
+        if !prompt.comments.is_empty() {
+            self.say(comments::in_words(&prompt.comments), turn).await?;
+            if prompt.as_told().trim().is_empty() {
                 return Ok(());
             }
         }
-        self.run(text, turn).await
+        self.run(prompt, turn).await
     }
 
-    async fn run(&mut self, prompt: &str, turn: &mut Turn) -> Result<(), Stop> {
-        let steps = parse(prompt).steps;
+    async fn run(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
+        let mut steps = parse(&prompt.text).steps;
+        // What was said includes what came with it.
+        if let [Step::Echo(text)] = &mut steps[..] {
+            *text = prompt.as_told();
+        }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
         for step in steps {
             self.perform(step, turn).await?;

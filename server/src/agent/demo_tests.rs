@@ -13,8 +13,7 @@ fn agent() -> AgentHandle {
 }
 
 async fn prompt(agent: &AgentHandle, text: &str) {
-    let prompt =
-        AgentPrompt { text: text.to_owned(), model: None, plan_mode: false, comments: Vec::new() };
+    let prompt = AgentPrompt { text: text.to_owned(), ..AgentPrompt::default() };
     assert!(agent.commands.send(AgentCommand::Prompt(prompt)).await.is_ok());
 }
 

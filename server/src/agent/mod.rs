@@ -11,6 +11,7 @@ mod demo_script;
 mod orphans;
 mod output;
 mod process;
+mod prompt;
 mod registry;
 
 use std::path::PathBuf;
@@ -19,11 +20,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use usher_shared::vocabulary::{PermissionKind, TurnReason};
 
-use crate::domain::plan::{Comment, PlanEntry};
+use crate::domain::plan::PlanEntry;
 
 pub use abilities::{Abilities, Lack};
 pub use command::CommandSpec;
 pub use orphans::{Owner, end_orphans};
+pub use prompt::AgentPrompt;
 pub use registry::{Agents, DEMO};
 
 /// Commands waiting for an agent; more wait in the sender.
@@ -77,19 +79,6 @@ pub struct AgentStart {
     pub workspace_dir: Option<PathBuf>,
     /// Whose its processes are; None: nobody will look for them.
     pub owner: Option<Owner>,
-}
-
-/// One prompt, as the agent gets it.
-#[derive(Clone)]
-pub struct AgentPrompt {
-    /// The text, byte for byte as admitted.
-    pub text: String,
-    /// The model to use; None: the agent's own choice.
-    pub model: Option<String>,
-    /// Whether to use the agent's plan mode for this turn.
-    pub plan_mode: bool,
-    /// The plan comments that it answers.
-    pub comments: Vec<Comment>,
 }
 
 /// What the runner tells an agent. Never two prompts at once.

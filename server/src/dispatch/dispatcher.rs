@@ -136,6 +136,9 @@ impl Dispatcher {
                     debug!(%session, %turn, "the turn to stop is over");
                 }
             }
+            if !gone.is_empty() {
+                service.attachments_were_purged();
+            }
             for session in gone {
                 // It lets go of the agent; one that is gone has none.
                 drop(runners.get(&session).map(|runner| runner.post(Order::Quit)));
@@ -178,6 +181,9 @@ impl Dispatcher {
         }
         if let Err(error) = service.finish_deletes().await {
             warn!(%error, "what was deleted could not be purged yet");
+        }
+        if let Err(error) = service.sweep_attachments().await {
+            warn!(%error, "attachments that nothing carries could not be deleted yet");
         }
     }
 }

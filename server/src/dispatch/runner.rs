@@ -157,6 +157,17 @@ impl Runner {
                     .await;
             }
         };
+        // Without them, nothing is sent: a prompt never reaches an agent without its files.
+        let laid_out = self.service.lay_out(id, &start.enclosed.attachments).await;
+        let laid_out = match laid_out {
+            Ok(laid_out) => laid_out,
+            Err(error) => {
+                self.agent = Some(agent);
+                let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
+                let text = Some(format!("attachments: {error}"));
+                return self.end(id, TurnEnd { outcome, reason, text }).await;
+            }
+        };
         let handed = insist(|| self.service.hand_over(self.session, id)).await;
         match handed {
             Ok(()) => {}
@@ -171,6 +182,8 @@ impl Runner {
         stop::pause("hand_over", self.session).await;
         let prompt = AgentPrompt {
             text: start.text.to_string(),
+            enclosed: start.enclosed.clone(),
+            paths: laid_out.paths.clone(),
             model: start.run.model.clone(),
             plan_mode: start.run.plan_mode,
             comments,
@@ -180,6 +193,7 @@ impl Runner {
         let scribe = Scribe::new(self.service.clone(), Arc::clone(&self.hub), self.session, id);
         let turn = Turn { id, accepted: false, asked: None, patience, grace_over: None, scribe };
         self.follow(turn, agent).await;
+        drop(laid_out);
         self.last_turn = Some(id);
     }
 

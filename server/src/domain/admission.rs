@@ -5,18 +5,20 @@ use std::sync::Arc;
 use usher_shared::counter::{Position, QueueRevision, TargetRevision};
 use usher_shared::id::{AdmissionId, EntryId};
 use usher_shared::limits::{
-    ADMISSION_IDS_MAX, CLIENT_QUEUE_ID_BYTES_MAX, ENTRIES_MAX, SNAPSHOT_BYTES_MAX,
+    ADMISSION_IDS_MAX, CLIENT_QUEUE_ID_BYTES_MAX, ENTRIES_MAX, METADATA_BYTES_MAX,
+    SNAPSHOT_BYTES_MAX,
 };
 use usher_shared::prompt::{PromptText, cut_at_char};
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::AdmissionOutcome;
 
+use super::attachment::{self, Offered, TakeRefusal, Upload};
 use super::change::{Change, Decision};
 use super::enclosed::Enclosed;
 use super::entry::{Entry, Provenance, Sender};
 use super::event::Event;
-use super::merge;
+use super::merge::{self, Bound, Overflow};
 use super::plan::{self, Comment, CommentConflict};
 use super::session::{AutoRun, QueueHead, Session};
 
@@ -40,10 +42,19 @@ pub struct Submission {
     pub model: Option<String>,
     /// Whether it runs in the agent's plan mode.
     pub plan_mode: bool,
-    /// What it carries beside its text.
+    /// Its attachments.
+    pub offered: Vec<Offered>,
+    /// What else it carries beside its text.
     pub enclosed: Enclosed,
     /// Who sent it.
     pub queued_by: Sender,
+}
+
+impl Submission {
+    /// Tells whether it names uploads.
+    fn is_staged(&self) -> bool {
+        self.offered.iter().any(|one| one.named().is_some())
+    }
 }
 
 /// The stored proof of an admission: what it was, and the answer as of acceptance. Outlives the
@@ -157,12 +168,18 @@ pub enum AdmitRefusal {
         /// The cap in force.
         max: u64,
     },
-    /// Nothing a reader could see.
+    /// Nothing a reader could see, and nothing beside it.
     #[error("content is blank")]
     Blank,
     /// See [`CommentConflict`].
     #[error(transparent)]
     Comment(#[from] CommentConflict),
+    /// It does not get its attachments.
+    #[error(transparent)]
+    NotTaken(#[from] TakeRefusal),
+    /// More beside the text than an entry may have.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
 }
 
 /// Fresh values for one decision.
@@ -197,25 +214,34 @@ pub fn replay(receipt: Receipt, sent: &Identified) -> Result<Admitted, AdmitRefu
 }
 
 /// Decides a first admission to an authorized session. `tail` is the last stored entry if new ones
-/// may fold into it: a fold adds no entry, so a full queue takes it, too. `comments` are those that the
-/// submission refers to, in its order.
+/// may fold into it: a fold adds no entry, so a full queue takes it, too, unless it names uploads.
+/// `uploads` are those that it names, `comments` those that it refers to, in its order.
 pub fn admit(
     session: &Session,
     submission: Submission,
+    uploads: &[Upload],
     comments: Vec<Option<Comment>>,
     tail: Option<&Tail>,
     max_per_session: u32,
     fresh: Fresh,
 ) -> Result<Decision<Admitted>, AdmitRefusal> {
-    if submission.content.is_blank() && !submission.enclosed.speaks() {
+    let speaks = !submission.offered.is_empty() || submission.enclosed.speaks();
+    if submission.content.is_blank() && !speaks {
         return Err(AdmitRefusal::Blank);
     }
     let consumed = plan::consume(comments, &submission.enclosed.comments, fresh.entry_id)?;
+    let max = cap_in_force(max_per_session);
+    let full = AdmitRefusal::QueueFull { queue_size: session.queue.stored, max };
+    let is_full = session.queue.stored >= max;
+    if is_full && (tail.is_none() || submission.is_staged()) {
+        return Err(full);
+    }
+    let taken = attachment::take(session, &submission.offered, uploads, &[], fresh.now)?;
     let new = Entry {
         id: fresh.entry_id,
         position: session.queue.next_position.max(Position::new(1)),
         content: Arc::from(submission.content.as_str()),
-        enclosed: submission.enclosed,
+        enclosed: Enclosed { attachments: taken.attachments.clone(), ..submission.enclosed },
         model: submission.model,
         plan_mode: submission.plan_mode,
         provenance: Provenance {
@@ -227,6 +253,9 @@ pub fn admit(
         revision: TargetRevision::new(1),
         reserved_for: None,
     };
+    if new.metadata_bytes() > METADATA_BYTES_MAX {
+        return Err(Overflow(Bound::Metadata).into());
+    }
     // What would break a bound stays an entry of its own.
     let folded = tail
         .filter(|tail| merge::may_fold(&tail.entry, &new))
@@ -235,11 +264,8 @@ pub fn admit(
         Some((tail, folded)) => {
             (Some(tail), AdmissionOutcome::Folded, folded, session.queue.changed())
         }
+        None if is_full => return Err(full),
         None => {
-            let max = cap_in_force(max_per_session);
-            if session.queue.stored >= max {
-                return Err(AdmitRefusal::QueueFull { queue_size: session.queue.stored, max });
-            }
             let queue = QueueHead {
                 stored: session.queue.stored + 1,
                 next_position: new.position.next(),
@@ -249,6 +275,7 @@ pub fn admit(
         }
     };
     let (snapshot, content_truncated) = snapshot(&entry);
+    let claims = taken.by(session.key, entry.id);
     let entry = Box::new(entry);
     let mut changes = vec![
         match outcome {
@@ -259,6 +286,7 @@ pub fn admit(
         },
         Change::SetQueue(session.key, queue),
     ];
+    changes.extend(claims);
     let replay_safe = submission.identified.is_some();
     if let Some(identified) = submission.identified {
         let receipt = Receipt {
@@ -292,8 +320,9 @@ pub fn admit(
     })
 }
 
-// An entry's admissions alone never fill more than a snapshot.
-const _: () = assert!(2 * ADMISSION_IDS_MAX * CLIENT_QUEUE_ID_BYTES_MAX <= SNAPSHOT_BYTES_MAX);
+// What an entry has beside its text never fills more than a snapshot.
+const _: () = assert!(METADATA_BYTES_MAX <= SNAPSHOT_BYTES_MAX);
+const _: () = assert!(2 * ADMISSION_IDS_MAX * CLIENT_QUEUE_ID_BYTES_MAX <= METADATA_BYTES_MAX);
 
 /// Cuts an entry for a receipt, so that the first answer and every replay are the same.
 fn snapshot(entry: &Entry) -> (Entry, bool) {

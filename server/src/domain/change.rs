@@ -1,15 +1,18 @@
 //! What a decision wants written, as data. One file of the store turns it into statements.
 
+use std::sync::Arc;
+
 use usher_shared::counter::{Position, TargetRevision};
 use usher_shared::id::{
-    EntryId, IncarnationId, MessageId, OperationId, PlanCommentId, SessionId, TaskId, TurnId,
-    UndoId, UserId,
+    AttachmentId, EntryId, IncarnationId, MessageId, OperationId, PlanCommentId, SessionId, TaskId,
+    TurnId, UndoId, UserId,
 };
 use usher_shared::rules::fingerprint::Fingerprint;
 use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::{MessageStatus, TaskKind, TurnOutcome, TurnReason};
 
 use super::admission::{Follows, Receipt};
+use super::attachment::{Described, Inline};
 use super::entry::{Entry, Provenance};
 use super::event::Event;
 use super::lease::Lease;
@@ -124,6 +127,41 @@ pub enum Change {
         fingerprint: Fingerprint,
         /// The revision that it made.
         revision: TargetRevision,
+    },
+    /// Adds an upload of which nothing is there yet.
+    InsertUpload(SessionKey, AttachmentId, Box<Described>, UnixMillis),
+    /// Adds bytes to an upload, where the database keeps them.
+    AppendUpload {
+        /// Which upload.
+        id: AttachmentId,
+        /// Where they belong, bytes.
+        at: u64,
+        /// The bytes.
+        data: Arc<[u8]>,
+    },
+    /// All bytes of an upload are there.
+    FinishUpload(AttachmentId),
+    /// Deletes an upload that nothing claimed.
+    DeleteUpload(AttachmentId),
+    /// Gives a finished upload to an entry.
+    ClaimUpload(AttachmentId, EntryId),
+    /// Adds an attachment that came with its entry.
+    InsertAttachment(SessionKey, EntryId, Box<Inline>),
+    /// Takes an attachment from its entry; nothing carries it any more.
+    ReleaseAttachment(AttachmentId),
+    /// Gives all attachments of one entry to another.
+    JoinAttachments {
+        /// Whose they are.
+        from: EntryId,
+        /// Whose they become.
+        to: EntryId,
+    },
+    /// Gives the attachments of a turn's entries to the message that they become.
+    PassAttachments(TurnId, MessageId),
+    /// Deletes uploads that nothing claimed in their time, and what nothing carries any more.
+    PurgeAttachments {
+        /// The time.
+        now: UnixMillis,
     },
     /// Adds the proof of an admission, which may go on from an earlier one.
     InsertReceipt(IncarnationKey, Box<Receipt>, Option<Follows>),

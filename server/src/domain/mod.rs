@@ -6,6 +6,7 @@
 //! Called by `service` inside `store.transact`.
 
 pub mod admission;
+pub mod attachment;
 pub mod change;
 pub mod edit;
 pub mod enclosed;

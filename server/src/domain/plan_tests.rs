@@ -151,6 +151,7 @@ fn submission(text: &str, comments: Vec<CommentRef>) -> Submission {
         content: PromptText::parse(text).unwrap(),
         model: None,
         plan_mode: false,
+        offered: Vec::new(),
         enclosed: Enclosed { comments, ..Enclosed::default() },
         queued_by: entry().queued_by,
     }
@@ -163,7 +164,7 @@ fn what_answers_comments_may_have_no_text_and_is_always_an_entry_of_its_own() {
     let tail = Tail { entry: entry(), newest: None };
     let admit = |text, refs: Vec<CommentRef>| {
         let known = refs.iter().map(|_| Some(comment(1))).collect();
-        admission::admit(&session, submission(text, refs), known, Some(&tail), 0, fresh)
+        admission::admit(&session, submission(text, refs), &[], known, Some(&tail), 0, fresh)
     };
     assert_eq!(admit(" ", Vec::new()).map(drop), Err(AdmitRefusal::Blank));
     assert_eq!(admit("x", Vec::new()).unwrap().reply.outcome, AdmissionOutcome::Folded);

@@ -148,6 +148,7 @@ pub fn merge(
         QueueHead { stored: session.queue.stored.saturating_sub(1), ..session.queue.changed() };
     Ok(Decision {
         changes: vec![
+            Change::JoinAttachments { from: source.id, to: target.id },
             Change::DeleteEntry(source.id),
             Change::RewriteEntry(Box::new(joined)),
             Change::SetQueue(session.key, queue),

@@ -81,8 +81,8 @@ pub(super) fn started(
     queue: QueueMoved,
 ) -> Vec<(SessionId, Event)> {
     let run = run_options(session, prompt);
-    let (text, enclosed) = (Arc::clone(&prompt.content), prompt.enclosed.clone());
-    starting(session, turn_id, text, enclosed, run, queue)
+    let text = Arc::clone(&prompt.content);
+    starting(session, turn_id, text, prompt.enclosed.clone(), run, queue)
 }
 
 fn starting(
@@ -142,12 +142,13 @@ pub fn accept(
         (TurnPrompt::Entries, Some(entry)) => {
             let message =
                 user_message(session, turn.id, &entry, message_id, MessageStatus::Complete, now);
-            changes.push(Change::DeleteEntries(turn.id));
             changes.push(Change::InsertMessage(
                 session.key,
                 session.incarnation_key,
                 Box::new(message.clone()),
             ));
+            changes.extend(passing(turn.id, &message));
+            changes.push(Change::DeleteEntries(turn.id));
             let queue = QueueHead {
                 stored: session.queue.stored.saturating_sub(records.entries.len() as u64),
                 ..session.queue.changed()
@@ -176,6 +177,13 @@ pub fn accept(
 /// reserved, and reserved entries do not change.
 pub(super) fn joined(entries: &[Entry]) -> Option<Entry> {
     join_all(entries).ok().flatten()
+}
+
+/// Gives the attachments of a turn's entries to the message that they become; to be done while they
+/// are there.
+pub(super) fn passing(turn_id: TurnId, message: &Message) -> Option<Change> {
+    let carries = !message.details.enclosed.attachments.is_empty();
+    carries.then_some(Change::PassAttachments(turn_id, message.id))
 }
 
 pub(super) fn user_message(
@@ -342,8 +350,8 @@ pub fn resolve(
                 Change::InsertTurn(session.key, turn),
                 Change::SetMessageTurn(prompt.id, new_turn_id),
             ];
-            let (text, run) = (Arc::clone(&prompt.content), prompt.details.run.clone());
-            let enclosed = prompt.details.enclosed.clone();
+            let (text, details) = (Arc::clone(&prompt.content), prompt.details.clone());
+            let (enclosed, run) = (details.enclosed, details.run);
             let mut events = starting(session, new_turn_id, text, enclosed, run, QueueMoved::No);
             let message = Message { turn_id: Some(new_turn_id), ..prompt };
             events.push((session.id, Event::MessageWritten(Box::new(message))));

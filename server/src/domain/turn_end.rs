@@ -16,7 +16,7 @@ use super::event::Event;
 use super::message::{Message, MessageDetails};
 use super::queue::off;
 use super::session::{OpenTurn, QueueHead, Session, Standing, Stop, TurnPrompt, TurnStage};
-use super::turn::{QueueMoved, joined, reserved, started, user_message};
+use super::turn::{QueueMoved, joined, passing, reserved, started, user_message};
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,8 +156,10 @@ impl EndWriter {
             user_message(&self.session, turn_id, &entry, fresh.prompt_id, status, fresh.now);
         self.queue = self.queue.changed();
         self.queue.stored = self.queue.stored.saturating_sub(entries.len() as u64);
-        self.changes.push(Change::DeleteEntries(turn_id));
+        let passing = passing(turn_id, &message);
         self.write(message);
+        self.changes.extend(passing);
+        self.changes.push(Change::DeleteEntries(turn_id));
     }
 
     fn mark_prompt(&mut self, prompt: Message, status: MessageStatus) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use usher_shared::id::{SessionId, TaskId};
+use usher_shared::id::{AttachmentId, SessionId, TaskId};
 
 use super::actions::{Done, Step, Watch, Work};
 use super::wire::CommitUnknown;
@@ -20,6 +20,8 @@ pub(super) enum Lane {
     Session(SessionId),
     /// What stops all sessions of a task: nothing else waits for that.
     Task(TaskId),
+    /// What is about one upload.
+    Upload(AttachmentId),
     /// Searches, which take long.
     Search,
     /// Everything else.

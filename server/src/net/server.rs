@@ -129,6 +129,7 @@ impl Server {
                 capability::ADMISSION_RECEIPTS.to_owned(),
                 capability::EDIT_LEASES.to_owned(),
                 capability::AUTO_RUN.to_owned(),
+                capability::ATTACHMENTS_STAGED.to_owned(),
                 capability::PLAN_COMMENTS.to_owned(),
                 capability::TRANSCRIPT_SEARCH.to_owned(),
             ],

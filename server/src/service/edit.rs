@@ -6,13 +6,14 @@ use usher_shared::id::{EntryId, LeaseId, SessionId};
 use usher_shared::vocabulary::EditEvent;
 
 use super::queue::visible;
-use super::{EditError, Service};
-use crate::clock::secret_uuid;
+use super::{EditError, Service, attachment};
+use crate::clock::{now, secret_uuid};
 use crate::domain::Decision;
-use crate::domain::edit::{self, Edit};
+use crate::domain::edit::{self, Edit, Found};
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Ask, Asked, Fresh, Granted, Leases, LinkId};
 use crate::domain::session::{Caller, Session, Target, authorize};
+use crate::stop;
 use crate::store::{Reads, StoreError, TransactError};
 
 type Transacted<T> = Result<T, TransactError<EditError>>;
@@ -60,6 +61,7 @@ impl Service {
         lease_id: LeaseId,
         link: LinkId,
     ) -> Transacted<Granted> {
+        stop::pause("renew", target.session_id).await;
         let times = self.lease_times;
         let renewed = self
             .store
@@ -82,14 +84,27 @@ impl Service {
         entry_id: EntryId,
         edit: Edit,
     ) -> Transacted<TargetRevision> {
+        let (offered, references) = (edit.attachments.as_deref(), edit.references.as_deref());
+        let references = self.pointing(&caller, target, references.unwrap_or_default(), &[]);
+        let references = references.await.map_err(TransactError::NotStored)?;
+        let held =
+            self.hold(offered.unwrap_or_default()).await.map_err(TransactError::NotStored)?;
+        let now = now();
         let saved = self
             .store
             .transact(move |reads| {
                 let (session, entry, leases) = edited(reads, &target, &caller, entry_id)?;
                 let operations = reads.edits(entry_id, &edit.operation)?;
-                Ok(edit::save(&session, &entry, &leases, &edit, operations)?)
+                let uploads =
+                    attachment::named(reads, edit.attachments.as_deref().unwrap_or_default())?;
+                let found = Found { uploads: &uploads, references };
+                Ok(edit::save(&session, &entry, &leases, &edit, operations, found, now)?)
             })
             .await;
+        match &saved {
+            Ok(_) => drop(held),
+            Err(_) => self.let_go(held),
+        }
         noted(target.session_id, entry_id, saved)
     }
 

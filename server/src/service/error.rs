@@ -5,6 +5,7 @@ use usher_shared::id::TurnId;
 use usher_shared::vocabulary::EditEvent;
 
 use crate::domain::admission::AdmitRefusal;
+use crate::domain::attachment::{AppendRefusal, TooManyStaged, UploadGone};
 use crate::domain::edit::EditRefusal;
 use crate::domain::lease::{BeginRefusal, NotHeld};
 use crate::domain::lifecycle::Busy;
@@ -26,6 +27,38 @@ pub enum AddError {
     /// The queue or the receipt says no.
     #[error(transparent)]
     Refused(#[from] AdmitRefusal),
+    /// What it points at is not there for this caller.
+    #[error("a reference names nothing that is there for this caller")]
+    ReferenceInvalid,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an upload does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// No such session for this caller.
+    #[error("not found")]
+    NotFound,
+    /// See [`UploadGone`].
+    #[error(transparent)]
+    Gone(#[from] UploadGone),
+    /// See [`TooManyStaged`].
+    #[error(transparent)]
+    TooMany(#[from] TooManyStaged),
+    /// Bytes were not appended.
+    #[error(transparent)]
+    Append(#[from] AppendRefusal),
+    /// It is not whole.
+    #[error("{received} bytes are there")]
+    Short {
+        /// What is there.
+        received: u64,
+    },
+    /// Its bytes are not what was announced.
+    #[error("other bytes than announced")]
+    OtherBytes,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

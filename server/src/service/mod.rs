@@ -3,11 +3,13 @@
 //! Everything goes through here, dispatch too. Speaks domain types; `net::wire` turns them into
 //! the protocol's.
 
+mod attachment;
 mod edit;
 mod error;
 mod lifecycle;
 mod plan;
 mod queue;
+mod reference;
 mod search;
 mod session;
 mod settings;
@@ -17,9 +19,10 @@ mod turn;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use attachment::{Begun, BytesFound, LaidOut};
 pub use error::{
     AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
-    TextError, TurnError,
+    TextError, TurnError, UploadError,
 };
 pub use lifecycle::Rest;
 pub use queue::{QueueView, UNDO_MS};
@@ -48,6 +51,8 @@ pub struct Service {
     store: Store,
     given: GivenSettings,
     lease_times: LeaseTimes,
+    /// How long an upload stays that nothing claims, milliseconds.
+    staged_ttl: i64,
     agents: Arc<Agents>,
     questions: Arc<Questions>,
     ends: Arc<TurnEnds>,
@@ -60,11 +65,21 @@ impl Service {
         store: Store,
         given: GivenSettings,
         lease_times: LeaseTimes,
+        staged_ttl: i64,
         agents: Arc<Agents>,
         questions: Arc<Questions>,
         ends: Arc<TurnEnds>,
     ) -> Self {
-        Self { store, given, lease_times, agents, questions, ends, searches: Arc::default() }
+        Self {
+            store,
+            given,
+            lease_times,
+            staged_ttl,
+            agents,
+            questions,
+            ends,
+            searches: Arc::default(),
+        }
     }
 
     /// Returns the agents of this server.

@@ -4,11 +4,12 @@ use tracing::debug;
 use usher_shared::counter::QueueRevision;
 use usher_shared::id::{EntryId, SessionId, TurnId, UndoId};
 use usher_shared::time::UnixMillis;
-use usher_shared::vocabulary::EditLost;
+use usher_shared::vocabulary::{AdmissionOutcome, EditLost};
 
-use super::{AddError, QueueError, Service};
+use super::{AddError, QueueError, Service, attachment};
 use crate::clock::{fresh_uuid, now};
 use crate::domain::admission::{self, Admitted, Fresh, Submission, Tail};
+use crate::domain::edit::Pointing;
 use crate::domain::entry::Entry;
 use crate::domain::lease::{self, Leases};
 use crate::domain::queue::{self, Cleared, Reordered};
@@ -62,6 +63,10 @@ impl Service {
     ) -> Result<Admitted, TransactError<AddError>> {
         let given = self.given;
         let fresh = Fresh { entry_id: EntryId::from_uuid(fresh_uuid()), now: now() };
+        let carried = &submission.enclosed;
+        let there = self.pointing(&caller, target, &carried.references, &carried.files);
+        let there = there.await.map_err(TransactError::NotStored)?;
+        let held = self.hold(&submission.offered).await.map_err(TransactError::NotStored)?;
         let admitted = self
             .store
             .transact(move |reads| {
@@ -71,6 +76,10 @@ impl Service {
                 {
                     return Ok(Decision::unchanged(admission::replay(receipt, sent)?));
                 }
+                if there == Pointing::Nowhere {
+                    return Err(AddError::ReferenceInvalid);
+                }
+                let uploads = attachment::named(reads, &submission.offered)?;
                 let policy = given.over(&session.saved).policy();
                 let tail = match policy.auto_merge {
                     Switch::On => foldable(reads, &session)?,
@@ -81,9 +90,14 @@ impl Service {
                     comments.push(reads.plan_comment(&session, seen.id)?);
                 }
                 let (submission, max) = (submission.clone(), policy.max_per_session);
-                Ok(admission::admit(&session, submission, comments, tail.as_ref(), max, fresh)?)
+                let (uploads, tail) = (&uploads, tail.as_ref());
+                Ok(admission::admit(&session, submission, uploads, comments, tail, max, fresh)?)
             })
             .await;
+        match &admitted {
+            Ok(Admitted { outcome: AdmissionOutcome::Replayed, .. }) | Err(_) => self.let_go(held),
+            Ok(_) => drop(held),
+        }
         if let Ok(admitted) = &admitted {
             let (outcome, entry) = (admitted.outcome, admitted.entry.id);
             debug!(session = %target.session_id, %entry, %outcome, "admission");
@@ -314,7 +328,9 @@ impl Service {
                     false => None,
                 };
                 Ok(match head {
-                    Some(head) => reserved(&session, switch.unwrap_or(session.queue), &head),
+                    Some(head) => {
+                        reserved(reads, &session, switch.unwrap_or(session.queue), &head)?
+                    }
                     None => switched(&session, switch),
                 })
             })
@@ -340,7 +356,7 @@ impl Service {
                 let Some(head) = free_head(reads, &session)? else {
                     return Ok(Decision::unchanged(false));
                 };
-                Ok(reserved(&session, session.queue, &head))
+                reserved(reads, &session, session.queue, &head)
             })
             .await
     }
@@ -380,9 +396,7 @@ fn drained(reads: &mut Reads<'_>, session: &Session) -> Result<Decision<bool>, Q
     let Some(head) = reads.head(session.key)? else {
         return Ok(switched(session, switch));
     };
-    let leases = reads.leases(session.key)?;
-    let ended = lease::ended(session, &leases, &[head.id], EditLost::Sent);
-    Ok(reserved(session, switch.unwrap_or(session.queue), &head).after(ended))
+    Ok(reserved(reads, session, switch.unwrap_or(session.queue), &head)?)
 }
 
 fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
@@ -396,9 +410,16 @@ fn switched(session: &Session, switch: Option<QueueHead>) -> Decision<bool> {
     }
 }
 
-fn reserved(session: &Session, queue: QueueHead, head: &Entry) -> Decision<bool> {
+/// Starts the head. What is left of an edit of it is over, and its editor is told, also when the
+/// edit expired and nobody had looked since.
+fn reserved(
+    reads: &mut Reads<'_>,
+    session: &Session,
+    queue: QueueHead,
+    head: &Entry,
+) -> Result<Decision<bool>, StoreError> {
+    let leases = reads.leases(session.key)?;
+    let ended = lease::ended(session, &leases, &[head.id], EditLost::Sent);
     let turn_id = TurnId::from_uuid(fresh_uuid());
-    let Decision { changes, events, reply: () } =
-        turn::reserve(session, queue, head, turn_id, now());
-    Decision { changes, events, reply: true }
+    Ok(turn::reserve(session, queue, head, turn_id, now()).after(ended).replying(true))
 }

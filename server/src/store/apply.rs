@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::conn::{Conn, Param, query_one};
 use super::enclosed::enclosed_text;
 use super::error::StoreError;
-use super::{apply_lifecycle as lifecycle, leases, plans, row, sql, users};
+use super::{apply_lifecycle as lifecycle, attachments, leases, plans, row, sql, users};
 use crate::domain::admission::{Carries, Follows, Receipt};
 use crate::domain::change::{Change, NewSession, NewTask};
 use crate::domain::entry::Entry;
@@ -55,6 +55,20 @@ pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreErr
         Change::RecordEdit { entry, operation, fingerprint, revision } => {
             leases::record(conn, *entry, operation, fingerprint, *revision)
         }
+        Change::InsertUpload(session, id, about, expires_at) => {
+            attachments::begin(conn, *session, *id, about, *expires_at)
+        }
+        Change::AppendUpload { id, at, data } => attachments::append(conn, *id, *at, data),
+        Change::FinishUpload(id) => attachments::ready(conn, *id),
+        Change::DeleteUpload(id) => attachments::delete(conn, *id),
+        Change::ClaimUpload(id, entry) => attachments::claim(conn, *id, *entry),
+        Change::InsertAttachment(session, entry, inline) => {
+            attachments::insert(conn, *session, *entry, inline)
+        }
+        Change::ReleaseAttachment(id) => attachments::release(conn, *id),
+        Change::JoinAttachments { from, to } => attachments::join(conn, *from, *to),
+        Change::PassAttachments(turn, message) => attachments::to_message(conn, *turn, *message),
+        Change::PurgeAttachments { now } => attachments::purge(conn, *now),
         Change::InsertReceipt(incarnation, receipt, follows) => {
             insert_receipt(conn, *incarnation, receipt, *follows)
         }

@@ -6,7 +6,7 @@ use usher_shared::id::{EntryId, IncarnationId, UserId};
 use super::apply::{int, one};
 use super::conn::{Conn, Param};
 use super::error::StoreError;
-use super::{row, sql};
+use super::{attachments, row, sql};
 use crate::domain::entry::Provenance;
 use crate::domain::session::SessionKey;
 use crate::domain::settings::{SettingsPatch, Switch};
@@ -68,6 +68,7 @@ pub(super) fn transfer_entry(
     place: Position,
     provenance: &Provenance,
 ) -> Result<(), StoreError> {
+    attachments::transfer(conn, id, to)?;
     let text = row::provenance_text(provenance);
     one(
         conn,

@@ -1,4 +1,5 @@
-//! Copies the database of a running server into one file, without holding the server up.
+//! Copies the database of a running server into one file, without holding the server up, and the
+//! files of its attachments, if there are any, into a folder beside it.
 //!
 //! The copy is of one committed state: a read transaction is open from before the first page to
 //! after the last. So commits go on meanwhile and the copy need not begin anew when one happens,
@@ -19,6 +20,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use super::StoreFiles;
+use super::attachments::copy_objects;
 use super::error::StoreError;
 use super::reads::Reads;
 use super::sqlite::{self, Sqlite, store_error};
@@ -69,25 +71,46 @@ pub fn backup(files: &StoreFiles, target: &Path) -> Result<u64, BackupError> {
     if target.symlink_metadata().is_ok() {
         return Err(exists());
     }
-    let of_database = |error| BackupError::Store { path: files.database.clone(), error };
-    let source = open_source(files).map_err(of_database)?;
-    let partial = partial_name(target);
-    let of_copy = |error| BackupError::Write { path: partial.clone(), error };
+    let folder = with_ending(target, ".attachments");
+    if folder.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists(folder));
+    }
+    let partial = with_ending(target, ".partial");
     let file = open_partial(&partial)?;
-    let copied = copy(&source, &partial, &file);
-    let written = copied.and_then(|()| {
+    let written = copy_all(files, target, &folder, &partial, &file);
+    if written.is_err() {
+        // What is left of it would be overwritten by the next try anyway.
+        drop(fs::remove_file(&partial));
+        drop(fs::remove_dir_all(&folder));
+    }
+    written
+}
+
+fn copy_all(
+    files: &StoreFiles,
+    target: &Path,
+    folder: &Path,
+    partial: &Path,
+    file: &File,
+) -> Result<u64, BackupError> {
+    let exists = || BackupError::Exists(target.to_owned());
+    let of_database = |error| BackupError::Store { path: files.database.clone(), error };
+    let of_copy = |error| BackupError::Write { path: partial.to_owned(), error };
+    let of_folder = |error| BackupError::Write { path: folder.to_owned(), error };
+    // What is deleted after the state that is copied was there before it; what is new in it comes
+    // with the second look.
+    copy_objects(&files.attachments, folder).map_err(of_folder)?;
+    let source = open_source(files).map_err(of_database)?;
+    copy_objects(&files.attachments, folder).map_err(of_folder)?;
+    let copied = copy(&source, partial, file);
+    copied.and_then(|()| {
         let bytes = file.sync_all().and_then(|()| file.metadata()).map_err(of_copy)?.len();
-        match publish(&partial, target) {
+        match publish(partial, target) {
             Ok(()) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists()),
             Err(error) => Err(of_copy(error)),
         }
-    });
-    if written.is_err() {
-        // What is left of it would be overwritten by the next try anyway.
-        drop(fs::remove_file(&partial));
-    }
-    written
+    })
 }
 
 /// Opens the database and fixes the state that is copied.
@@ -97,9 +120,9 @@ fn open_source(files: &StoreFiles) -> Result<Sqlite, StoreError> {
     Ok(source)
 }
 
-fn partial_name(target: &Path) -> PathBuf {
+fn with_ending(target: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(target);
-    name.push(".partial");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -212,16 +235,22 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"precious");
         fs::remove_file(&target).unwrap();
 
-        let other = open_partial(&partial_name(&target)).unwrap();
+        let other = open_partial(&with_ending(&target, ".partial")).unwrap();
         assert!(matches!(backup(&files, &target), Err(BackupError::UnderWay(_))));
         drop(other);
+        let folder = with_ending(&target, ".attachments");
+        fs::create_dir(&folder).unwrap();
+        assert!(
+            matches!(backup(&files, &target), Err(BackupError::Exists(path)) if path == folder)
+        );
+        fs::remove_dir(&folder).unwrap();
         // What a killed one left is used again, and so is nothing that a link points to.
-        fs::write(partial_name(&target), [7; 10_000]).unwrap();
+        fs::write(with_ending(&target, ".partial"), [7; 10_000]).unwrap();
         backup(&files, &target).unwrap();
         let elsewhere = dir.path().join("elsewhere");
         fs::write(&elsewhere, "precious").unwrap();
         let second = dir.path().join("second");
-        std::os::unix::fs::symlink(&elsewhere, partial_name(&second)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, with_ending(&second, ".partial")).unwrap();
         assert!(matches!(backup(&files, &second), Err(BackupError::Write { .. })));
         assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
     }
@@ -239,6 +268,6 @@ mod tests {
         let garbage = StoreFiles::of(other.path());
         fs::write(&garbage.database, "not a database, whatever its name may be").unwrap();
         assert!(matches!(backup(&garbage, &target), Err(BackupError::Store { .. })));
-        assert!(!target.exists() && !partial_name(&target).exists());
+        assert!(!target.exists() && !with_ending(&target, ".partial").exists());
     }
 }

@@ -5,11 +5,14 @@
 //! writes, and they hold for every committed state: a killed server leaves nothing for them to
 //! find. Reports name rows by key and never carry what is in them.
 
+mod attachments;
 mod invariants;
 mod plans;
 mod provenance;
 #[cfg(test)]
 mod tests;
+
+use std::path::Path;
 
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
@@ -54,10 +57,25 @@ pub fn check(files: &StoreFiles) -> Result<CheckReport, StoreError> {
     // What a damaged file says about its rows means little.
     if report.violations.is_empty() {
         let rows = check_rows(&mut reader)?;
-        report.checked += rows.checked;
+        report.checked += rows.checked + 1;
         report.violations = rows.violations;
+        report.violations.extend(check_files(&mut reader, &files.attachments)?);
     }
     Ok(report)
+}
+
+/// Checks that the files that rows speak of are there.
+fn check_files(conn: &mut dyn Conn, folder: &Path) -> Result<Option<Violation>, StoreError> {
+    let mut keys = attachments::files_without_bytes(conn, folder)?;
+    let count = keys.len() as u64;
+    keys.truncate(KEYS_MAX);
+    Ok((count > 0).then_some(Violation {
+        invariant: "attachment_files",
+        holds: "the bytes of every attachment are in a file of the data directory",
+        table: "attachments",
+        count,
+        keys,
+    }))
 }
 
 /// Checks a PostgreSQL database. Waits for the network.

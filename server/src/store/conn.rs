@@ -79,6 +79,8 @@ pub(super) trait Conn {
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
     /// Returns the name of this server.
     fn node(&self) -> Uuid;
+    /// Tells whether the database keeps the bytes of attachments.
+    fn keeps_attachments(&self) -> bool;
     /// Returns the instant that the leases of servers are compared with.
     fn lease_clock(&mut self) -> Result<i64, StoreError>;
     /// Returns what this transaction leaves in the row of a session that it changes, by which it can

@@ -152,8 +152,9 @@ fn submission(id: &str, text: &str) -> Submission {
         }),
         content: PromptText::parse(text).unwrap(),
         model: Some("m".to_owned()),
-        plan_mode: true,
+        offered: Vec::new(),
         enclosed: Enclosed::default(),
+        plan_mode: true,
         queued_by: Sender {
             kind: SenderKind::User,
             id: "u".to_owned(),
@@ -166,7 +167,7 @@ fn submission(id: &str, text: &str) -> Submission {
 fn admit(reads: &mut Reads<'_>, session: SessionId, id: &str, text: &str) -> Decision<Admitted> {
     let fresh = Fresh { entry_id: EntryId::from_uuid(Uuid::now_v7()), now: UnixMillis::new(1_234) };
     let session = existing(reads, session);
-    admission::admit(&session, submission(id, text), Vec::new(), None, 0, fresh).unwrap()
+    admission::admit(&session, submission(id, text), &[], Vec::new(), None, 0, fresh).unwrap()
 }
 
 fn existing(reads: &mut Reads<'_>, id: SessionId) -> Session {

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use usher_shared::counter::MessageSeq;
 use usher_shared::id::{MessageId, SessionId};
 
+use super::attachments::AttachmentBytes;
 use super::conn::{Conn, Param};
 use super::error::{StoreError, TransactError};
 use super::postgres::{DatabaseUrl, PostgresStore};
@@ -50,12 +51,18 @@ pub struct StoreFiles {
     pub database: PathBuf,
     /// Locked while a server uses the directory.
     pub lock: PathBuf,
+    /// The folder of the bytes of attachments, and of what agents are given of them.
+    pub attachments: PathBuf,
 }
 
 impl StoreFiles {
     /// Names the files of a data directory.
     pub fn of(data_dir: &Path) -> Self {
-        Self { database: data_dir.join("usher.db"), lock: data_dir.join("usherd.lock") }
+        Self {
+            database: data_dir.join("usher.db"),
+            lock: data_dir.join("usherd.lock"),
+            attachments: data_dir.join("attachments"),
+        }
     }
 }
 
@@ -63,6 +70,7 @@ impl StoreFiles {
 #[derive(Clone)]
 pub struct Store {
     backend: Backend,
+    attachments: AttachmentBytes,
     /// The turn of long reads.
     aside: Arc<Semaphore>,
 }
@@ -90,7 +98,8 @@ impl Store {
         let lock = lock(&files.lock)?;
         let store = SqliteStore::open(&files.database, lock, user_name, sync, sink)?;
         let aside = Aside { database: files.database.clone(), reader: Mutex::default() };
-        Ok(Self::over(Backend::Sqlite(store, Arc::new(aside))))
+        let attachments = AttachmentBytes::in_files(&files.attachments)?;
+        Ok(Self::over(Backend::Sqlite(store, Arc::new(aside)), attachments))
     }
 
     /// Connects to a PostgreSQL database, which other servers may use, too. The data directory's
@@ -107,11 +116,17 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let lock = lock(&files.lock)?;
         let store = PostgresStore::open(url, lock, user_name, sink)?;
-        Ok(Self::over(Backend::Postgres(store)))
+        let attachments = AttachmentBytes::in_rows(&files.attachments)?;
+        Ok(Self::over(Backend::Postgres(store), attachments))
     }
 
-    fn over(backend: Backend) -> Self {
-        Self { backend, aside: Arc::new(Semaphore::new(1)) }
+    fn over(backend: Backend, attachments: AttachmentBytes) -> Self {
+        Self { backend, attachments, aside: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Returns where the bytes of attachments are.
+    pub fn attachments(&self) -> &AttachmentBytes {
+        &self.attachments
     }
 
     /// Runs `operation` (read, authorize, decide) in a transaction, writes what it decided, and

@@ -15,12 +15,18 @@ use super::sql::lease as sql;
 use crate::domain::edit::Operations;
 use crate::domain::lease::{Lease, LeaseInstant, Leases, LinkId, Saved};
 use crate::domain::session::SessionKey;
+use crate::stop;
 
 impl Reads<'_> {
     /// Returns the leases of a session, now.
     pub fn leases(&mut self, session: SessionKey) -> Result<Leases, StoreError> {
         let stored = query_all(self.conn, sql::LEASES, &[Param::Int(session.0)], lease)?;
-        Ok(Leases { now: LeaseInstant(self.conn.lease_clock()?), stored })
+        Ok(Leases { now: LeaseInstant(self.edit_clock()?), stored })
+    }
+
+    /// Returns the instant that edit leases are compared with; those of servers are not.
+    fn edit_clock(&mut self) -> Result<i64, StoreError> {
+        Ok(stop::lease_clock(self.conn.lease_clock()?))
     }
 
     /// Returns the generation of an entry's last lease.
@@ -55,7 +61,7 @@ impl Reads<'_> {
 
     /// Returns the sessions with leases that are over.
     pub fn sessions_with_leases_over(&mut self) -> Result<Vec<SessionId>, StoreError> {
-        let now = Param::Int(self.conn.lease_clock()?);
+        let now = Param::Int(self.edit_clock()?);
         query_all(self.conn, sql::SESSIONS_WITH_LEASES_OVER, &[now], session_id)
     }
 

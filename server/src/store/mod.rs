@@ -7,6 +7,7 @@
 
 mod apply;
 mod apply_lifecycle;
+mod attachments;
 mod backup;
 mod check;
 mod conn;
@@ -37,6 +38,8 @@ mod throwaway;
 mod users;
 mod writer;
 
+pub(crate) use attachments::digest;
+pub use attachments::{AttachmentBytes, Held, TurnFolder, Whole};
 pub use backup::{BackupError, backup};
 pub use check::{CheckReport, Violation, check, check_database};
 pub use error::{StoreError, TransactError};

@@ -1,6 +1,7 @@
 //! Every statement, once, in the SQL that SQLite and PostgreSQL share. Placeholders are `?1`, `?2`
 //! and so on.
 
+pub(super) mod attachment;
 pub(super) mod lease;
 pub(super) mod plan;
 
@@ -405,9 +406,10 @@ pub(super) const SESSION_INCARNATION: &str = "UPDATE sessions SET incarnation_ke
 pub(super) const INCARNATION_OF: &str =
     "INSERT INTO session_incarnations (session_key, id) VALUES (?1, ?2)";
 /// Everything that a session ever held, and the session itself at last.
-pub(super) const SESSION_PURGE: [&str; 10] = [
+pub(super) const SESSION_PURGE: [&str; 11] = [
     plan::COMMENTS_DELETE,
     plan::PLAN_DELETE,
+    "DELETE FROM attachments WHERE session_key = ?1",
     "DELETE FROM message_parts WHERE message_key IN \
      (SELECT key FROM messages WHERE session_key = ?1)",
     "DELETE FROM messages WHERE session_key = ?1",

@@ -269,6 +269,10 @@ impl Conn for Sqlite {
         Ok(())
     }
 
+    fn keeps_attachments(&self) -> bool {
+        false
+    }
+
     fn node(&self) -> Uuid {
         self.node.id()
     }

@@ -4,6 +4,7 @@
 //! them as they are. In answers every listed field is present; in requests `null` means omitted,
 //! unknown fields are ignored. One file per part of the protocol.
 
+pub mod attachment;
 pub mod edit;
 pub mod entry;
 pub mod frame;

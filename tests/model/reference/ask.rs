@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use usher_tests::client::merge;
 
-use super::shown::{entry_name, question_name, undo_name};
+use super::shown::{entry_name, lease_name, question_name, undo_name};
 use super::turn::turn_name;
+use crate::operation::Link;
 
 /// What an admission sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub(crate) struct Call {
     pub(crate) number: u32,
     /// Which session.
     pub(crate) session: usize,
+    /// On which link.
+    pub(crate) link: Link,
     /// The names of the session as the caller knows them.
     pub(crate) identity: Value,
     /// What is asked for.
@@ -74,6 +77,27 @@ pub(crate) enum Ask {
         question: u32,
         option: &'static str,
     },
+    Begin {
+        entry: u32,
+    },
+    Renew {
+        entry: u32,
+        lease: u32,
+    },
+    Save {
+        entry: u32,
+        lease: u32,
+        operation: u32,
+        expected_revision: u64,
+        content: String,
+    },
+    End {
+        entry: u32,
+        lease: u32,
+        dispatch: bool,
+    },
+    /// The link is cut, and made anew by the same client.
+    Disconnect,
     Reset {
         keep_queue: Option<bool>,
     },
@@ -93,7 +117,8 @@ pub(crate) enum Ask {
 impl Call {
     /// Returns whether it is about one session alone.
     pub(crate) fn is_of_one_session(&self) -> bool {
-        !matches!(self.ask, Ask::Transfer { .. } | Ask::Archive | Ask::Unarchive)
+        use Ask::{Archive, Disconnect, Transfer, Unarchive};
+        !matches!(self.ask, Transfer { .. } | Archive | Unarchive | Disconnect)
     }
 
     /// Returns the action and the fields of the request.
@@ -157,6 +182,23 @@ impl Call {
                 "permission.respond",
                 json!({"request_id": question_name(*question), "option_id": option}),
             ),
+            Ask::Begin { entry } => {
+                ("message.queue.edit.begin", json!({"entry_id": entry_name(*entry)}))
+            }
+            Ask::Renew { entry, lease } => ("message.queue.edit.renew", held(*entry, *lease)),
+            Ask::Save { entry, lease, operation, expected_revision, content } => {
+                let mut fields = held(*entry, *lease);
+                fields["operation_id"] = json!(format!("o{operation}"));
+                fields["expected_target_revision"] = json!(expected_revision);
+                fields["content"] = json!(content);
+                ("message.queue.update", fields)
+            }
+            Ask::End { entry, lease, dispatch } => {
+                let mut fields = held(*entry, *lease);
+                fields["dispatch_if_auto_run"] = json!(dispatch);
+                ("message.queue.edit.end", fields)
+            }
+            Ask::Disconnect => unreachable!("it is no request"),
             Ask::Reset { keep_queue } => ("session.reset", json!({"keep_queue": keep_queue})),
             Ask::Transfer { to_identity, .. } => (
                 "session.transfer",
@@ -179,4 +221,8 @@ impl Call {
     pub(super) fn task(&self) -> Value {
         json!({"task_id": self.identity["task_id"]})
     }
+}
+
+fn held(entry: u32, lease: u32) -> Value {
+    json!({"entry_id": entry_name(entry), "lease_id": lease_name(lease)})
 }

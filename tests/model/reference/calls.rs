@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 use usher_tests::client::{Answer, Refusal};
 
 use super::ask::{Ask, Call, Prompt};
+use super::edits::Edit;
 use super::session::{Entry, Place, Receipt, Session, Standing, unite};
 use super::shown::{entry_name, question_name, undo_name};
 use super::turn::{BLANK_LINE, turn_name};
 use super::{Folding, Model, Settings, refused, refused_with};
+use crate::operation::Link;
 
 impl Model {
     /// Answers one request.
@@ -21,6 +23,7 @@ impl Model {
             Ask::Archive => return self.archive(call, Standing::Archived),
             Ask::Unarchive => return self.archive(call, Standing::Open),
             Ask::Transfer { to, to_identity } => return self.transfer(call, *to, to_identity),
+            Ask::Disconnect => return self.disconnect(call.link),
             _ => {}
         }
         let session = &mut self.sessions[call.session];
@@ -29,7 +32,14 @@ impl Model {
         }
         match &call.ask {
             Ask::Add { admission_id, prompt } => session.add(fresh, settings, admission_id, prompt),
-            Ask::Get { entry } => session.get(*entry),
+            Ask::Get { entry } => session.get(*entry, call.link),
+            Ask::Begin { entry } => session.begin(fresh, *entry, call.link),
+            Ask::Renew { entry, lease } => session.renew(*entry, *lease, call.link),
+            Ask::Save { entry, lease, operation, expected_revision, content } => {
+                let edit = Edit { operation: *operation, expected: *expected_revision, content };
+                session.save(*entry, *lease, call.link, edit)
+            }
+            Ask::End { entry, lease, .. } => session.end_edit(*entry, *lease, call.link),
             Ask::Remove { entry } => session.remove(fresh, *entry),
             Ask::Merge { entry } => session.merge(*entry),
             Ask::Reorder { order, expected_revision } => session.reorder(order, *expected_revision),
@@ -45,7 +55,9 @@ impl Model {
             Ask::Respond { question, option } => session.respond(*question, option),
             Ask::Reset { keep_queue } => session.reset(keep_queue.unwrap_or(true)),
             Ask::Delete => session.delete(),
-            Ask::Archive | Ask::Unarchive | Ask::Transfer { .. } => unreachable!("answered above"),
+            Ask::Archive | Ask::Unarchive | Ask::Transfer { .. } | Ask::Disconnect => {
+                unreachable!("answered above")
+            }
         }
     }
 }
@@ -79,7 +91,7 @@ impl Session {
             None => ("admitted", self.insert(fresh, settings, admission_id, prompt)?),
         };
         self.revision += 1;
-        let mut answer = self.entry(&entry);
+        let mut answer = self.entry(&entry, None);
         answer["admission"] = json!({
             "outcome": outcome,
             "accepted_queue_id": entry_name(entry.id),
@@ -107,6 +119,7 @@ impl Session {
         let tail = self.entries.iter_mut().rev().find(stored)?;
         let folds = settings.folding == Folding::On
             && tail.place == Place::Waiting
+            && tail.lease.is_none()
             && tail.model == prompt.model
             && tail.plan_mode == prompt.plan_mode;
         if !folds {
@@ -139,14 +152,16 @@ impl Session {
             admission_ids: admission_id.iter().cloned().collect(),
             past: Vec::new(),
             target_revision: 1,
+            lease: None,
+            generation: 0,
         };
         self.entries.push(entry.clone());
         Ok(entry)
     }
 
-    fn get(&self, id: u32) -> Answer {
+    fn get(&self, id: u32, viewer: Link) -> Answer {
         match self.waiting().find(|entry| entry.id == id) {
-            Some(entry) => Ok(self.entry(entry)),
+            Some(entry) => Ok(self.entry(entry, Some(viewer))),
             None => refused("entry_not_found"),
         }
     }
@@ -169,6 +184,7 @@ impl Session {
         unite(&mut target.admission_ids, source.admission_ids);
         unite(&mut target.past, source.past);
         target.target_revision += 1;
+        target.lease = None;
         let survivor = entry_name(target.id);
         self.revision += 1;
         Ok(json!({"entry_id": survivor}))
@@ -223,7 +239,10 @@ impl Session {
             (0, Some(_)) => return refused("entry_not_found"),
             (0, None) => return refused("queue_empty"),
             _ if stopping => return refused("send_now_conflict"),
-            _ => chosen.into_iter().for_each(|entry| entry.place = Place::Claimed),
+            _ => chosen.into_iter().for_each(|entry| {
+                entry.place = Place::Claimed;
+                entry.lease = None;
+            }),
         }
         self.revision += 1;
         if resume {
@@ -244,6 +263,7 @@ impl Session {
         for entry in &mut self.entries {
             if entry.place == Place::Waiting && which(entry) {
                 entry.place = Place::Removed(undo);
+                entry.lease = None;
                 taken += 1;
             }
         }
@@ -322,7 +342,8 @@ impl Session {
         let mut dispatched = false;
         if on {
             self.switch_on();
-            dispatched = self.turn.is_none() && self.reserve_head();
+            let starts = self.turn.is_none() && self.head_block().is_none();
+            dispatched = starts && self.reserve_head();
         } else if self.off.is_none() {
             self.off = Some("user");
             self.revision += 1;

@@ -16,6 +16,7 @@ impl Model {
         for session in self.sessions.iter_mut().filter(of_task) {
             session.standing = standing;
             if standing == Standing::Archived {
+                session.entries.iter_mut().for_each(|entry| entry.lease = None);
                 session.stop_for_archive();
             }
         }
@@ -49,6 +50,7 @@ impl Model {
             let mut entries = std::mem::take(&mut source.entries);
             entries.iter_mut().for_each(Entry::retire);
             let destination = &mut self.sessions[to];
+            destination.entries.iter_mut().for_each(|entry| entry.lease = None);
             destination.entries.append(&mut entries);
             destination.revision += 1;
             destination.off = destination.off.or(off);

@@ -7,6 +7,7 @@
 mod agent;
 mod ask;
 mod calls;
+mod edits;
 mod lifecycle;
 mod session;
 mod shown;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::turn::Turn;
+use crate::operation::Link;
 
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +30,27 @@ pub(crate) struct Entry {
     /// Admission IDs of another session or of an earlier life: they prove nothing.
     pub(crate) past: Vec<String>,
     pub(crate) target_revision: u64,
+    /// Who edits it, or did when the link was lost.
+    pub(crate) lease: Option<Lease>,
+    /// Of its last lease.
+    pub(super) generation: u64,
+}
+
+/// The right of one link to edit an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lease {
+    pub(crate) id: u32,
+    /// None: the link is gone, and nothing automatic takes the entry.
+    pub(crate) link: Option<Link>,
+    /// What was saved under it: operation, content, the revision that it made.
+    pub(super) operations: Vec<(u32, String, u64)>,
 }
 
 impl Entry {
     /// It is in another session now, or in another life: its IDs prove nothing any more.
     pub(super) fn retire(&mut self) {
         unite(&mut self.past, std::mem::take(&mut self.admission_ids));
+        self.lease = None;
     }
 }
 
@@ -101,6 +117,8 @@ pub(crate) struct Session {
     pub(crate) told: Vec<(&'static str, Value)>,
     /// Every identified admission that was asked for, accepted or not.
     pub(crate) admission_ids: Vec<(String, super::Prompt)>,
+    /// Leases that were given out, those that are over, too.
+    pub(crate) leases: Vec<u32>,
     /// Undos that were given out, used ones too.
     pub(crate) undos: Vec<u32>,
     /// Undos that can still be used.
@@ -128,6 +146,7 @@ impl Session {
             transcript: Vec::new(),
             told: Vec::new(),
             admission_ids: Vec::new(),
+            leases: Vec::new(),
             undos: Vec::new(),
             undoable: Vec::new(),
             begun: 0,

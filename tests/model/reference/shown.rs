@@ -6,6 +6,7 @@ use super::session::{Entry, Message, Session, Standing};
 use super::turn::{Stage, turn_name};
 use super::{Folding, Settings};
 use crate::names::{NUMBER, TIME};
+use crate::operation::Link;
 
 /// The three looks at one session: its queue, itself, its transcript.
 pub(crate) type Look = [Value; 3];
@@ -30,19 +31,24 @@ impl Session {
             "session_incarnation_id": self.life_name(self.life),
             "queue_revision": self.revision,
             "event_seq": NUMBER,
-            "entries": self.waiting().map(|entry| self.entry(entry)).collect::<Value>(),
+            "entries": self.waiting().map(|entry| self.entry(entry, None)).collect::<Value>(),
             "count": self.count(),
             "max": settings.cap,
             "auto_run": self.off.is_none(),
             "auto_run_reason": self.off,
-            "blocked": null,
+            "blocked": self.blocked(),
             "merge_enabled": true,
             "auto_merge_enabled": settings.folding == Folding::On,
         })
     }
 
-    /// Returns an entry as it is shown.
-    pub(super) fn entry(&self, entry: &Entry) -> Value {
+    /// Returns an entry as it is shown on one of the links that edit, or to one who watches.
+    pub(super) fn entry(&self, entry: &Entry, viewer: Option<Link>) -> Value {
+        let editor = entry.lease.as_ref().and_then(|lease| lease.link);
+        let editing = editor.map(|link| {
+            let by = json!({"id": "$user", "name": "$user-name"});
+            json!({"by": by, "is_you": viewer == Some(link), "expires_at": TIME})
+        });
         json!({
             "id": entry_name(entry.id),
             "task_id": self.task_name(),
@@ -62,7 +68,7 @@ impl Session {
             "queued_at": TIME,
             "queued_by": {"kind": "user", "id": "$user", "name": "$user-name"},
             "target_revision": entry.target_revision,
-            "editing": null,
+            "editing": editing,
             "content_truncated": false,
         })
     }
@@ -145,6 +151,10 @@ pub(crate) fn entry_name(id: u32) -> String {
 
 pub(crate) fn question_name(id: u32) -> String {
     format!("$permission:{id}")
+}
+
+pub(crate) fn lease_name(id: u32) -> String {
+    format!("$lease:{id}")
 }
 
 pub(crate) fn undo_name(id: u32) -> String {

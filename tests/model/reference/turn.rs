@@ -45,7 +45,8 @@ impl Session {
             step(&mut next).then_some(next)
         };
         let Some(turn) = &self.turn else {
-            let starts = self.standing == Standing::Open && self.off.is_none();
+            let open = self.standing == Standing::Open && self.off.is_none();
+            let starts = open && self.head_block().is_none();
             return after(&|next| starts && next.reserve_head()).into_iter().collect();
         };
         if turn.stopping && turn.question.is_some() {
@@ -98,6 +99,7 @@ impl Session {
             return false;
         };
         head.place = Place::Reserved;
+        head.lease = None;
         self.revision += 1;
         self.open(None);
         true

@@ -1,5 +1,6 @@
 //! One request: from its action's name and payload to the work it asks for.
 
+mod attachment;
 mod edit;
 mod plan;
 mod queue;
@@ -21,6 +22,10 @@ use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::SessionId;
 use usher_shared::limits::{ACTION_BYTES_MAX, FRAME_BYTES_MAX};
 use usher_shared::protocol::Request;
+use usher_shared::protocol::attachment::{
+    AttachmentAbortParams, AttachmentAppendParams, AttachmentBeginParams, AttachmentFinishParams,
+    AttachmentReadParams,
+};
 use usher_shared::protocol::edit::{
     EditBeginParams, EditEndParams, EditRenewParams, QueueUpdateParams,
 };
@@ -149,6 +154,11 @@ pub(super) fn route(context: &Context, frame: &RequestFrame<'_>) -> Result<Work,
         QueueRemoveParams::ACTION => router.queue_remove(wire::parse(payload)?),
         QueueClearParams::ACTION => router.queue_clear(wire::parse(payload)?),
         QueueRestoreParams::ACTION => router.queue_restore(wire::parse(payload)?),
+        AttachmentBeginParams::ACTION => router.attachment_begin(wire::parse(payload)?),
+        AttachmentAppendParams::ACTION => router.attachment_append(wire::parse(payload)?),
+        AttachmentFinishParams::ACTION => router.attachment_finish(wire::parse(payload)?),
+        AttachmentAbortParams::ACTION => router.attachment_abort(wire::parse(payload)?),
+        AttachmentReadParams::ACTION => router.attachment_read(wire::parse(payload)?),
         EditBeginParams::ACTION => router.edit_begin(wire::parse(payload)?),
         EditRenewParams::ACTION => router.edit_renew(wire::parse(payload)?),
         EditEndParams::ACTION => router.edit_end(wire::parse(payload)?),

@@ -7,8 +7,8 @@ use usher_shared::protocol::entry::{Editing, QueuedMessage};
 use usher_shared::rules::fingerprint::edit_fingerprint;
 use usher_shared::time::UnixMillis;
 
-use super::queue::{no_list, prompt_error, queued};
-use super::{Viewer, user};
+use super::queue::{not_encoded, prompt_error, queued};
+use super::{Viewer, enclosed, user};
 use crate::domain::edit::Edit;
 use crate::domain::entry::Entry;
 use crate::domain::lease::{Granted, Lease, Leases, LinkId};
@@ -16,10 +16,7 @@ use crate::domain::session::Target;
 
 /// Checks shape and hard bounds of an edit.
 pub(in crate::net) fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Edit, WireError> {
-    no_list("attachments", params.attachments.as_ref().map_or(0, Vec::len))?;
-    no_list("entity_references", params.entity_references.as_ref().map_or(0, Vec::len))?;
-    let fingerprint = edit_fingerprint(&params)
-        .map_err(|error| WireError::validation("attachments", error.to_string()))?;
+    let fingerprint = edit_fingerprint(&params).map_err(not_encoded)?;
     Ok(Edit {
         lease_id: params.lease_id,
         link,
@@ -27,6 +24,8 @@ pub(in crate::net) fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Ed
         fingerprint,
         expected: params.expected_target_revision,
         content: PromptText::parse(params.content).map_err(prompt_error)?,
+        attachments: params.attachments.map(enclosed::offered).transpose()?,
+        references: params.entity_references.map(enclosed::pointed_at).transpose()?,
     })
 }
 

@@ -2,12 +2,13 @@
 
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::TurnId;
-use usher_shared::limits::PLAN_COMMENTS_MAX;
+use usher_shared::limits::{ATTACHMENT_BYTES_MAX, METADATA_BYTES_MAX, PLAN_COMMENTS_MAX};
 
 use super::edit::later;
 use super::{CommitUnknown, Refused};
 use crate::clock::now;
 use crate::domain::admission::AdmitRefusal;
+use crate::domain::attachment::{AppendRefusal, TakeRefusal};
 use crate::domain::edit::EditRefusal;
 use crate::domain::merge::Overflow;
 use crate::domain::plan::{CommentConflict, CommentRefusal};
@@ -16,7 +17,7 @@ use crate::domain::send_now::SendNowRefusal;
 use crate::domain::transfer::TransferRefusal;
 use crate::service::{
     AddError, EditError, FindError, MakeError, PlanError, QueueError, SessionError, SettingsError,
-    TextError, TurnError,
+    TextError, TurnError, UploadError,
 };
 use crate::store::{StoreError, TransactError};
 
@@ -77,8 +78,51 @@ pub(in crate::net) fn add_error(error: AddError) -> WireError {
                 AdmitRefusal::QueueFull { queue_size, max } => queue_full(queue_size, max),
                 AdmitRefusal::Blank => WireError::validation("content", text),
                 AdmitRefusal::Comment(conflict) => plan_comment_conflict(conflict),
+                AdmitRefusal::NotTaken(refusal) => not_taken(refusal),
+                AdmitRefusal::Overflow(overflow) => too_much(overflow),
             }
         }
+        AddError::ReferenceInvalid => {
+            WireError::new(ErrorCode::ReferenceInvalid, error.to_string())
+        }
+    }
+}
+
+/// Refuses the attachments of a request.
+fn not_taken(refusal: TakeRefusal) -> WireError {
+    let text = refusal.to_string();
+    match refusal {
+        TakeRefusal::Unavailable { index } => {
+            WireError::new(ErrorCode::AttachmentUnavailable, text).with("attachment_index", index)
+        }
+        TakeRefusal::TooLarge { index } => WireError::validation("attachments", text)
+            .with("limit", ATTACHMENT_BYTES_MAX)
+            .with("attachment_index", index),
+    }
+}
+
+/// Refuses more than an entry may have beside its text.
+fn too_much(overflow: Overflow) -> WireError {
+    WireError::validation("payload", overflow.to_string()).with("limit", METADATA_BYTES_MAX)
+}
+
+pub(in crate::net) fn upload_error(error: UploadError) -> WireError {
+    let text = error.to_string();
+    match error {
+        UploadError::NotFound => WireError::new(ErrorCode::NotFound, text),
+        UploadError::Gone(_) => WireError::new(ErrorCode::AttachmentUnavailable, text),
+        UploadError::TooMany(_) => too_many(&text),
+        UploadError::Append(AppendRefusal::Gap { received }) => {
+            WireError::validation("offset", text).with("received_bytes", received)
+        }
+        UploadError::Append(AppendRefusal::TooLong { size }) => {
+            WireError::validation("data", text).with("limit", size)
+        }
+        UploadError::Short { received } => {
+            WireError::validation("attachment_id", text).with("received_bytes", received)
+        }
+        UploadError::OtherBytes => WireError::validation("sha256", text),
+        UploadError::Store(error) => store_broken(&error),
     }
 }
 
@@ -141,6 +185,9 @@ pub(in crate::net) fn edit_error(error: EditError) -> WireError {
                     .with("target_revision", revision.get())
             }
             EditRefusal::Blank => WireError::validation("content", text),
+            EditRefusal::NotTaken(refusal) => not_taken(refusal),
+            EditRefusal::Overflow(overflow) => too_much(overflow),
+            EditRefusal::ReferenceInvalid => WireError::new(ErrorCode::ReferenceInvalid, text),
         },
         EditError::Store(error) => store_broken(&error),
     }

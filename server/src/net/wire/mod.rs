@@ -18,11 +18,12 @@ use usher_shared::protocol::session::Identity;
 use usher_shared::time::UnixMillis;
 
 pub(super) use edit::{edit, edit_lease, edited, shown};
+pub(super) use enclosed::{Announced, described};
 use strict::Strict;
 
 pub(super) use error::{
     add_error, edit_error, find_error, make_error, plan_error, queue_error, session_error,
-    settings_error, text_error, too_many, transact_error, turn_error,
+    settings_error, text_error, too_many, transact_error, turn_error, upload_error,
 };
 pub(super) use plan::{comment, comment_update, new_comment, plan};
 pub(super) use queue::{admitted, send_now, status, submission};

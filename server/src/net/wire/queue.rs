@@ -8,7 +8,7 @@ use usher_shared::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, Stat
 use usher_shared::protocol::queue::{
     Admission, QueueAddParams, QueueAddReply, QueueStatus, SendNowParams, SendNowScope,
 };
-use usher_shared::rules::fingerprint::fingerprint;
+use usher_shared::rules::fingerprint::{FingerprintError, fingerprint};
 use usher_shared::vocabulary::SenderKind;
 
 use super::edit::shown;
@@ -39,20 +39,18 @@ pub(in crate::net) fn submission(
         ));
     }
     bounded("model", params.model.as_deref(), NAME_BYTES_MAX)?;
-    for (field, count) in [
-        ("attachments", params.attachments.as_ref().map_or(0, Vec::len)),
-        ("context_files", params.context_files.as_ref().map_or(0, Vec::len)),
-        ("entity_references", params.entity_references.as_ref().map_or(0, Vec::len)),
-    ] {
-        no_list(field, count)?;
-    }
     let comments = enclosed::comment_refs(&params)?;
-    let enclosed = Enclosed { comments, ..Enclosed::default() };
     let queued_by = sender(caller);
-    let fingerprint = fingerprint(&params, &queued_by)
-        .map_err(|error| WireError::validation("attachments", error.to_string()))?;
+    let fingerprint = fingerprint(&params, &queued_by).map_err(not_encoded)?;
+    let offered = enclosed::offered(params.attachments.unwrap_or_default())?;
+    let enclosed = Enclosed {
+        attachments: Vec::new(),
+        references: enclosed::pointed_at(params.entity_references.unwrap_or_default())?,
+        files: enclosed::context_files(params.context_files.unwrap_or_default())?,
+        comments,
+    };
     let content = PromptText::parse(params.content).map_err(prompt_error)?;
-    if content.is_blank() && !enclosed.speaks() {
+    if content.is_blank() && offered.is_empty() && !enclosed.speaks() {
         return Err(WireError::validation("content", AdmitRefusal::Blank.to_string()));
     }
     let target = Target {
@@ -65,6 +63,7 @@ pub(in crate::net) fn submission(
         content,
         model: params.model,
         plan_mode: params.plan_mode.unwrap_or(false),
+        offered,
         enclosed,
         queued_by: Sender {
             kind: SenderKind::User,
@@ -76,12 +75,10 @@ pub(in crate::net) fn submission(
     Ok((target, submission))
 }
 
-/// Checks a list of which this server takes none.
-pub(super) fn no_list(field: &str, count: usize) -> Result<(), WireError> {
-    match count {
-        0 => Ok(()),
-        _ => Err(WireError::validation(field, "this server takes none").with("limit", 0)),
-    }
+/// Refuses what has no fingerprint.
+pub(super) fn not_encoded(error: FingerprintError) -> WireError {
+    WireError::validation("attachments", error.to_string())
+        .with("attachment_index", error.attachment_index)
 }
 
 pub(super) fn prompt_error(error: PromptTextError) -> WireError {

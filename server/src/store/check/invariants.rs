@@ -15,7 +15,7 @@ use super::super::conn::Row;
 use super::super::error::StoreError;
 use super::super::{plans as plan_rows, row};
 use super::Rule::{Broken, Each, Walk};
-use super::{Invariant, plans, provenance};
+use super::{Invariant, attachments, plans, provenance};
 
 // The statements below spell these bounds out.
 const _: () = assert!(ENTRIES_MAX == 1_000);
@@ -187,6 +187,36 @@ pub(super) const ROWS: &[Invariant] = invariants! {
     admission_once of "sessions":
         "no admission is in two entries or messages",
         Walk(provenance::sessions_with_a_double);
+
+    // Attachments.
+    attachment_ids of "attachments":
+        "ids have 16 bytes, digests 32, stage and kind are known words, sizes within their bound",
+        Broken("SELECT key FROM attachments WHERE length(id) <> 16 OR length(sha256) <> 32 \
+                OR stage NOT IN ('receiving', 'ready', 'claimed') \
+                OR kind NOT IN ('image', 'audio', 'resource') \
+                OR size_bytes < 0 OR size_bytes > 104857600");
+    attachment_owner of "attachments":
+        "a claimed attachment has no end, and at most one owner, of its session; others have none",
+        Broken("SELECT a.key FROM attachments a LEFT JOIN queue_entries e ON e.key = a.entry_key \
+                LEFT JOIN messages m ON m.key = a.message_key \
+                WHERE (a.stage = 'claimed') <> (a.expires_at IS NULL) \
+                OR (a.entry_key IS NOT NULL AND a.message_key IS NOT NULL) \
+                OR (a.stage <> 'claimed' AND (a.entry_key IS NOT NULL OR a.message_key IS NOT NULL)) \
+                OR e.session_key <> a.session_key OR m.session_key <> a.session_key \
+                OR (a.message_key IS NOT NULL AND m.key IS NULL)");
+    attachment_session of "attachments":
+        "an attachment belongs to a session that exists",
+        Broken("SELECT a.key FROM attachments a LEFT JOIN sessions s ON s.key = a.session_key \
+                WHERE s.key IS NULL");
+    attachment_parts of "attachments":
+        "where the database keeps them, the parts of an attachment are all of its bytes",
+        Walk(attachments::rows_without_bytes);
+    entry_attachments of "queue_entries":
+        "an entry owns the attachments that it says it carries, and no others",
+        Walk(attachments::entries_with_others);
+    message_attachments of "messages":
+        "a message owns the attachments that it says it carries, and no others",
+        Walk(attachments::messages_with_others);
 
     // Edits.
     lease_ids of "edit_leases":

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::super::attachments::object_path;
 use super::super::sqlite::{Sqlite, open_writer};
 use super::super::{StoreFiles, Sync};
 use super::*;
+use crate::domain::attachment::ContentDigest;
 
 /// A session at rest (key 1), one whose agent answers while a send now waits (2), one whose head
 /// is reserved (3), in tasks 1 and 2. Ids are the table's letter and the key.
@@ -75,6 +77,17 @@ INSERT INTO edit_leases (entry_key, session_key, generation, lease_id, link_id, 
  (6, 1, 3, 'l1--------------', 'c1--------------', 'n1--------------', 1, 5, 9, 1),
  (7, 1, 1, 'l2--------------', NULL, NULL, 1, 5, 9, 0),
  (4, 2, 1, NULL, NULL, NULL, 1, 5, 9, 0);
+INSERT INTO attachments (key, id, session_key, kind, name, mime_type, size_bytes, sha256, stage,
+  expires_at, entry_key, message_key) VALUES
+ (1, 'a1--------------', 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'receiving', 9, NULL, NULL),
+ (2, CAST('22222222-2222-22' AS BLOB), 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, 6, NULL),
+ (3, CAST('33333333-3333-33' AS BLOB), 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, 4),
+ (4, 'a4--------------', 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, NULL);
+UPDATE queue_entries SET enclosed = '{\"attachments\":[{\"id\":\"32323232-3232-3232-2d32-3232322d3232\",
+  \"kind\":\"image\",\"name\":\"a\",\"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}'
+  WHERE key = 6;
+UPDATE messages SET details = '{\"attachments\":[{\"id\":\"33333333-3333-3333-2d33-3333332d3333\",\"kind\":\"image\",\"name\":\"a\",
+  \"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}' WHERE key = 4;
 INSERT INTO edit_operations (entry_key, operation_id, fingerprint, revision) VALUES
  (6, 'w1', zeroblob(32), 2);
 INSERT INTO message_parts (message_key, start_byte, content) VALUES (2, 3, 'defg'), (2, 7, 'hijkl');
@@ -124,6 +137,19 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
     ("lease_holder", &[6], "UPDATE edit_leases SET ends_at = 4 WHERE entry_key = 6"),
     ("edit_operation", &[6], "UPDATE edit_leases SET saved = 0 WHERE entry_key = 6"),
     ("edit_operation", &[6], "UPDATE edit_operations SET revision = 3"),
+    ("attachment_ids", &[1], "UPDATE attachments SET sha256 = x'00' WHERE key = 1"),
+    ("attachment_ids", &[4], "UPDATE attachments SET kind = 'film' WHERE key = 4"),
+    ("attachment_owner", &[4], "UPDATE attachments SET expires_at = 7 WHERE key = 4"),
+    ("attachment_owner", &[1], "UPDATE attachments SET stage = 'claimed' WHERE key = 1"),
+    ("attachment_session", &[4], "UPDATE attachments SET session_key = 99 WHERE key = 4"),
+    ("entry_attachments", &[6], "UPDATE attachments SET entry_key = NULL WHERE key = 2"),
+    ("entry_attachments", &[6], "UPDATE queue_entries SET enclosed = '{}' WHERE key = 6"),
+    (
+        "attachment_parts",
+        &[3],
+        "INSERT INTO attachment_parts (attachment_key, start_byte, data) VALUES (3, 0, x'00')",
+    ),
+    ("message_attachments", &[4], "DELETE FROM attachments WHERE key = 3"),
     ("task_kinds", &[1], "UPDATE tasks SET kind = 'chore' WHERE key = 1"),
     ("auto_run_reasons", &[1], "UPDATE sessions SET auto_run_off = 'because' WHERE key = 1"),
     ("entry_senders", &[1, 2, 3], "UPDATE queue_entries SET sender_kind = 'x' WHERE key < 4"),
@@ -292,7 +318,8 @@ const DAMAGES: &[(&str, &[i64], &str)] = &[
         "receipt_once",
         &[6],
         "DROP INDEX queue_admission_receipts_once; UPDATE messages \
-      SET details = NULL; UPDATE queue_admission_receipts SET client_queue_id = 'k3' WHERE key = 6",
+      SET details = NULL WHERE key = 3; UPDATE queue_admission_receipts SET client_queue_id = 'k3' \
+      WHERE key = 6",
     ),
     (
         "receipt_snapshot",
@@ -415,11 +442,21 @@ fn found(report: &[Violation]) -> Vec<(&'static str, &[i64])> {
 fn a_database_with_rows_of_every_kind_is_sound() {
     let dir = tempfile::tempdir().unwrap();
     sound(dir.path());
-    let checked = invariants::SQLITE.len() + invariants::ROWS.len();
-    assert_eq!(
-        check(&StoreFiles::of(dir.path())).unwrap(),
-        CheckReport { checked, violations: Vec::new() }
-    );
+    let files = StoreFiles::of(dir.path());
+    let object = object_path(&files.attachments, ContentDigest([0; 32]));
+    std::fs::create_dir_all(object.parent().unwrap()).unwrap();
+    std::fs::write(&object, "12345").unwrap();
+    // The rows, and the files beside them.
+    let checked = invariants::SQLITE.len() + invariants::ROWS.len() + 1;
+    assert_eq!(check(&files).unwrap(), CheckReport { checked, violations: Vec::new() });
+    for damage in [Some("1234"), None] {
+        match damage {
+            Some(text) => std::fs::write(&object, text).unwrap(),
+            None => std::fs::remove_file(&object).unwrap(),
+        }
+        let report = check(&files).unwrap();
+        assert_eq!(found(&report.violations), [("attachment_files", [2, 3].as_slice())]);
+    }
 }
 
 #[test]

@@ -328,6 +328,10 @@ impl Conn for Connection {
         owned
     }
 
+    fn keeps_attachments(&self) -> bool {
+        true
+    }
+
     fn node(&self) -> Uuid {
         self.process.node.id()
     }
