@@ -186,7 +186,7 @@ async fn c099_a_failed_save_frees_what_it_claimed_and_a_good_one_what_it_replace
     let (entry, _) = accepted(&added);
     let u2 = scene.client.upload(&chat, "u2", b"two").await;
     let begun = scene.act("message.queue.edit.begin", json!({"entry_id": entry})).await;
-    assert_eq!(ids(&begun["entry"]), [u1.clone()]);
+    assert_eq!(ids(&begun["entry"]), std::slice::from_ref(&u1));
     let save = |operation: &str, revision: u64, attachments: Value| {
         json!({
             "entry_id": entry, "lease_id": begun["lease_id"], "operation_id": operation,
@@ -202,7 +202,7 @@ async fn c099_a_failed_save_frees_what_it_claimed_and_a_good_one_what_it_replace
     let_passes_run(&scene.server).await;
     assert_eq!(scene.client.bytes_of(&u1).await.unwrap(), b"one");
     assert_eq!(scene.client.bytes_of(&u2).await.unwrap(), b"two");
-    assert_eq!(ids(&scene.client.entries(&chat).await[0]), [u1.clone()]);
+    assert_eq!(ids(&scene.client.entries(&chat).await[0]), std::slice::from_ref(&u1));
 
     let good = save("o3", 1, json!([inline("new", b"three"), named(&u2)]));
     let saved = scene.act("message.queue.update", good.clone()).await;
@@ -442,7 +442,7 @@ async fn moved_prompts_take_their_attachments_along_and_a_reset_keeps_them() {
     scene.client.ok("task.delete", json!({"task_id": chat.task_id})).await;
     let_passes_run(&scene.server).await;
     let entry = scene.client.entries(&other).await.remove(0);
-    assert_eq!(ids(&entry), [upload.clone()]);
+    assert_eq!(ids(&entry), std::slice::from_ref(&upload));
     assert_eq!(scene.client.bytes_of(&upload).await.unwrap(), b"data");
 }
 

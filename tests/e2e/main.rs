@@ -25,6 +25,7 @@ mod identity;
 mod large;
 mod leases;
 mod lifecycle;
+mod lost_bytes;
 mod merge;
 mod migration;
 mod parking;

@@ -139,6 +139,7 @@ const BACK_TO_THE_FIRST: &str = "
     DROP TABLE user_tokens; DROP TABLE nodes; DROP TABLE edit_operations; DROP TABLE edit_leases;
     ALTER TABLE queue_entries DROP COLUMN enclosed;
     ALTER TABLE queue_admission_receipts DROP COLUMN enclosed;
+    DROP TABLE attachment_parts; DROP TABLE attachments;
     DROP TABLE plans; DROP TABLE plan_comments;
     UPDATE meta SET value = '1' WHERE name = 'schema';";
 

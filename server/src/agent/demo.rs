@@ -82,8 +82,11 @@ impl Demo {
                 return;
             }
             // Of this turn only: the next one begins with what its own prompt says.
-            let (model, plan_mode) = (prompt.model.clone(), prompt.plan_mode);
-            let mut turn = Turn { model, plan_mode, ..Turn::default() };
+            let mut turn = Turn {
+                model: prompt.model.clone(),
+                plan_mode: prompt.plan_mode,
+                ..Turn::default()
+            };
             let end = match self.answer(&prompt, &mut turn).await {
                 Ok(()) => AgentEnd::Completed,
                 Err(Stop::End(end)) => end,

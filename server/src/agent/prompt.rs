@@ -16,20 +16,20 @@ pub struct AgentPrompt {
     pub text: String,
     /// What it carries beside its text.
     pub enclosed: Enclosed,
-    /// The plan comments that it answers.
-    pub comments: Vec<Comment>,
     /// A file for each attachment, in their order; the turn's own, gone when it is over.
     pub paths: Vec<PathBuf>,
     /// The model to use; None: the agent's own choice.
     pub model: Option<String>,
     /// Whether to use the agent's plan mode for this turn.
     pub plan_mode: bool,
+    /// The plan comments that it answers.
+    pub comments: Vec<Comment>,
 }
 
 impl AgentPrompt {
     /// Returns everything as one text: the prompt byte for byte, and behind a blank line what it
-    /// carries, under one heading a kind and on one whole line each. Of nothing carried, nothing is
-    /// said.
+    /// carries, under one heading a kind and on one whole line each, and below that its plan comments.
+    /// Of nothing carried, nothing is said.
     ///
     /// ```text
     /// Attachments:
@@ -39,15 +39,13 @@ impl AgentPrompt {
     /// References:
     /// - file ID (TITLE)
     /// ```
-    ///
-    /// Plan comments come last: see [`comments::with_text`].
     pub fn as_text(&self) -> String {
         let attachments = self.enclosed.attachments.iter().zip(&self.paths);
         let attachments = attachments.map(|(one, path)| attachment(one, &path.to_string_lossy()));
         comments::with_text(self.with_lists(attachments.collect()), &self.comments)
     }
 
-    /// The same without comments, for an agent that opens no file: attachments by their names.
+    /// The same for an agent that opens no file, without the comments: attachments by their names.
     pub fn as_told(&self) -> String {
         let attachments = self.enclosed.attachments.iter();
         self.with_lists(attachments.map(|one| attachment(one, &one.name)).collect())
