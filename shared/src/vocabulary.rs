@@ -185,6 +185,8 @@ words! {
         RevisionRejected = "revision_rejected",
         /// The head could not start after a save.
         DrainDeferred = "drain_deferred",
+        /// What a refused save had brought could not be taken back yet.
+        RollbackFailed = "rollback_failed",
     }
 
     /// Why a connection no longer holds an edit lease.

@@ -249,6 +249,15 @@ impl Service {
         self.store.attachments().mark_untidy();
     }
 
+    /// Takes back at once what a refused request brought. What fails is left to the next pass.
+    pub(super) async fn take_back(&self, held: Held) -> Result<(), StoreError> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        self.let_go(held);
+        self.tidy_attachments().await
+    }
+
     /// Sessions were deleted with all that they held: files may be left that no row speaks of.
     pub fn attachments_were_purged(&self) {
         self.store.attachments().mark_untidy();

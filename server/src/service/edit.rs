@@ -1,6 +1,6 @@
 //! Edit leases: begin, renew, save, end, and what ends them when nobody says so.
 
-use tracing::debug;
+use tracing::{debug, warn};
 use usher_shared::counter::TargetRevision;
 use usher_shared::id::{EntryId, LeaseId, SessionId};
 use usher_shared::vocabulary::EditEvent;
@@ -103,7 +103,12 @@ impl Service {
             .await;
         match &saved {
             Ok(_) => drop(held),
-            Err(_) => self.let_go(held),
+            Err(_) => {
+                if let Err(error) = self.take_back(held).await {
+                    let (session, edit_event) = (target.session_id, EditEvent::RollbackFailed);
+                    warn!(%session, entry = %entry_id, %edit_event, %error, "edit");
+                }
+            }
         }
         noted(target.session_id, entry_id, saved)
     }

@@ -214,7 +214,8 @@ async fn an_admission_and_its_receipt_read_back_as_they_were_also_after_a_restar
 
 #[tokio::test]
 async fn a_group_commits_once_and_tells_in_order_before_it_answers() {
-    let (store, told) = Place::sqlite().open().unwrap();
+    let place = Place::sqlite();
+    let (store, told) = place.open().unwrap();
     let session = make_session(&store).await;
     // Hold the writer until all jobs wait, so that they are one group.
     let (release, held) = mpsc::channel::<()>();

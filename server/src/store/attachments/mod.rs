@@ -57,7 +57,14 @@ pub enum Whole {
 
 /// Keeps bytes until the row that speaks of them is committed.
 #[derive(Default)]
-pub struct Held(#[expect(dead_code, reason = "held, not read")] Vec<Pin>);
+pub struct Held(Vec<Pin>);
+
+impl Held {
+    /// Tells whether it keeps nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// The folder of a turn's files; goes with them when it is dropped.
 pub struct TurnFolder(Option<PathBuf>);
