@@ -11,7 +11,8 @@ use usher_tests::server::Launch;
 use usher_tests::uploads::{base64, ids, inline, named, names, sha256};
 
 /// An agent that says what it got: its prompt, and what is in the files that the prompt names.
-const READER: &str = "[agents.reader]\nkind = \"command\"\ncommand = \"sh\"\nargs = [\"-c\", '''
+const READER: &str =
+    "[agents.reader]\nkind = \"command\"\nmodels = [\"m\"]\ncommand = \"sh\"\nargs = [\"-c\", '''
 cat > prompt; cat prompt; echo
 sed -n 's/^- \\(.*\\) (.*)$/\\1/p' prompt | while read -r path; do cat \"$path\"; echo; done''']\n";
 
