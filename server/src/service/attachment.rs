@@ -160,6 +160,9 @@ impl Service {
                 })
             })
             .await;
+        if finished.is_err() {
+            bytes.suspect(&held);
+        }
         drop(held);
         finished?;
         self.forget_arriving(id).await;
@@ -183,7 +186,8 @@ impl Service {
             })
             .await?;
         self.forget_arriving(id).await;
-        self.store.attachments().mark_untidy();
+        // It may have been whole, and another link may have sent more of it just now.
+        self.store.attachments().suspect_all();
         Ok(())
     }
 
@@ -228,7 +232,7 @@ impl Service {
     async fn forget_arriving(&self, id: AttachmentId) {
         let bytes = self.store.attachments();
         if let Err(error) = bytes.forget_arriving(id).await {
-            bytes.mark_untidy();
+            bytes.suspect_all();
             warn!(upload = %id, %error, "the file of an upload was not removed yet");
         }
     }
@@ -245,8 +249,7 @@ impl Service {
     /// The request that brought these was refused, or it was a replay: nothing carries what only it
     /// brought.
     pub(super) fn let_go(&self, held: Held) {
-        drop(held);
-        self.store.attachments().mark_untidy();
+        self.store.attachments().suspect(&held);
     }
 
     /// Takes back at once what a refused request brought. What fails is left to the next pass.
@@ -260,7 +263,7 @@ impl Service {
 
     /// Sessions were deleted with all that they held: files may be left that no row speaks of.
     pub fn attachments_were_purged(&self) {
-        self.store.attachments().mark_untidy();
+        self.store.attachments().suspect_all();
     }
 
     /// Gives an agent the files of a turn.
@@ -303,22 +306,27 @@ impl Service {
                     Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
                 })
                 .await?;
-            bytes.mark_untidy();
+            bytes.suspect_all();
             debug!("attachments that nothing carries were deleted");
         }
-        if bytes.was_untidy()
-            && let Err(error) = self.tidy_attachments().await
-        {
-            bytes.mark_untidy();
-            return Err(TransactError::NotStored(error));
-        }
-        Ok(())
+        self.tidy_attachments().await.map_err(TransactError::NotStored)
     }
 
     async fn tidy_attachments(&self) -> Result<(), StoreError> {
-        let bytes = self.store.attachments().clone();
-        let arriving = bytes.begin_tidying().await?;
-        self.store.read_aside(move |reads| reads.tidy_attachments(&bytes, &arriving)).await
+        let bytes = self.store.attachments();
+        let Some(suspects) = bytes.take_suspects() else { return Ok(()) };
+        let tidied = async {
+            let arriving = bytes.begin_tidying().await?;
+            let bytes = bytes.clone();
+            let tidy =
+                move |reads: &mut Reads<'_>| reads.tidy_attachments(&bytes, suspects, &arriving);
+            self.store.read_aside(tidy).await
+        };
+        let tidied = tidied.await;
+        if tidied.is_err() {
+            bytes.suspect_all();
+        }
+        tidied
     }
 }
 

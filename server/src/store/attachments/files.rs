@@ -48,6 +48,13 @@ pub(in crate::store) struct Pin {
     digest: ContentDigest,
 }
 
+impl Pin {
+    /// Returns what it keeps.
+    pub(super) const fn digest(&self) -> ContentDigest {
+        self.digest
+    }
+}
+
 impl Drop for Pin {
     fn drop(&mut self) {
         let mut pins = self.files.pins();
@@ -123,8 +130,13 @@ impl AttachmentFiles {
         data: &[u8],
     ) -> Result<Result<u64, AppendRefusal>, StoreError> {
         let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(self.arriving(id)).map_err(failed)?;
+        options.read(true).write(true).create(offset == 0).truncate(false).mode(0o600);
+        let file = match options.open(self.arriving(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(new_part(size, 0, offset, data.len()).map(|_| 0));
+            }
+            opened => opened.map_err(failed)?,
+        };
         // Until it is closed: two links may send the same part.
         file.lock().map_err(failed)?;
         let received = file.metadata().map_err(failed)?.len();

@@ -5,11 +5,12 @@
 mod copy;
 mod files;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use usher_shared::id::{AttachmentId, EntryId, MessageId, SessionId, TurnId, UserId};
@@ -38,8 +39,17 @@ pub struct AttachmentBytes {
     files: Option<Arc<AttachmentFiles>>,
     /// One folder a running turn.
     turns: PathBuf,
-    /// Whether there may be files that no row speaks of.
-    untidy: Arc<AtomicBool>,
+    /// Files that maybe no row speaks of.
+    suspects: Arc<Mutex<Suspects>>,
+}
+
+/// Which files have to be looked at.
+#[derive(Debug)]
+pub enum Suspects {
+    /// These objects.
+    Some(HashSet<ContentDigest>),
+    /// All that there are.
+    All,
 }
 
 /// What became of the bytes of an upload.
@@ -90,7 +100,7 @@ impl AttachmentBytes {
         let turns = root.join("turns");
         drop(fs::remove_dir_all(&turns));
         files::make_folder(&turns)?;
-        Ok(Self { files: None, turns, untidy: Arc::new(AtomicBool::new(true)) })
+        Ok(Self { files: None, turns, suspects: Arc::new(Mutex::new(Suspects::All)) })
     }
 
     /// Tells whether the database keeps them.
@@ -151,14 +161,29 @@ impl AttachmentBytes {
         blocking(move || files.read(digest, offset, len)).await
     }
 
-    /// Says that there may be files that no row speaks of any more.
-    pub fn mark_untidy(&self) {
-        self.untidy.store(true, Ordering::Relaxed);
+    /// Says that any file may be one that no row speaks of any more.
+    pub fn suspect_all(&self) {
+        *self.suspects() = Suspects::All;
     }
 
-    /// Tells whether [`Reads::tidy_attachments`] may find something; asked once, answered once.
-    pub fn was_untidy(&self) -> bool {
-        self.files.is_some() && self.untidy.swap(false, Ordering::Relaxed)
+    /// Says it of what was held.
+    pub fn suspect(&self, held: &Held) {
+        if let Suspects::Some(digests) = &mut *self.suspects() {
+            digests.extend(held.0.iter().map(Pin::digest));
+        }
+    }
+
+    /// Returns what [`Reads::tidy_attachments`] has to look at, once.
+    pub fn take_suspects(&self) -> Option<Suspects> {
+        let taken = mem::replace(&mut *self.suspects(), Suspects::Some(HashSet::new()));
+        match &taken {
+            Suspects::Some(digests) if digests.is_empty() => None,
+            _ => self.files.is_some().then_some(taken),
+        }
+    }
+
+    fn suspects(&self) -> MutexGuard<'_, Suspects> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names the files on their way: to be asked for before the rows are looked at.
@@ -281,11 +306,12 @@ impl Reads<'_> {
         Ok(path)
     }
 
-    /// Deletes files that no row speaks of. `arriving`: those that were on their way before this
-    /// state of the rows.
+    /// Deletes the files among `suspects` that no row speaks of. `arriving`: those that were on their
+    /// way before this state of the rows.
     pub fn tidy_attachments(
         &mut self,
         bytes: &AttachmentBytes,
+        suspects: Suspects,
         arriving: &[AttachmentId],
     ) -> Result<(), StoreError> {
         let Some(files) = &bytes.files else { return Ok(()) };
@@ -295,7 +321,11 @@ impl Reads<'_> {
                 files.forget_arriving(*id)?;
             }
         }
-        for digest in files.all_objects()? {
+        let objects = match suspects {
+            Suspects::Some(digests) => digests.into_iter().collect(),
+            Suspects::All => files.all_objects()?,
+        };
+        for digest in objects {
             let params = [Param::Bytes(&digest.0)];
             if query_one(self.conn, sql::CONTENT_KNOWN, &params, |_| Ok(()))?.is_none() {
                 files.remove_object(digest)?;
