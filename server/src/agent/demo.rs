@@ -106,7 +106,7 @@ impl Demo {
     async fn answer(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
         if !prompt.comments.is_empty() {
             self.say(comments::in_words(&prompt.comments), turn).await?;
-            if prompt.as_told().trim().is_empty() {
+            if prompt.told(&prompt.text).trim().is_empty() {
                 return Ok(());
             }
         }
@@ -117,7 +117,7 @@ impl Demo {
         let mut steps = parse(&prompt.text).steps;
         // What was said includes what came with it.
         if let [Step::Echo(text)] = &mut steps[..] {
-            *text = prompt.as_told();
+            *text = prompt.told(text);
         }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
         for step in steps {

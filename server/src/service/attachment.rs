@@ -110,7 +110,14 @@ impl Service {
         let upload = self.upload(&caller, id).await?;
         let size = upload.about.size_bytes;
         let appended = match upload.stage {
-            Stage::Receiving => bytes.append(upload, offset, data).await.map_err(not_stored)?,
+            Stage::Receiving => {
+                let appended = bytes.append(upload, offset, data).await.map_err(not_stored)?;
+                // The first bytes make a file: not for an upload that ended meanwhile.
+                if offset == 0 && self.upload(&caller, id).await?.stage != Stage::Receiving {
+                    self.forget_arriving(id).await;
+                }
+                appended
+            }
             Stage::Ready => new_part(size, size, offset, data.len()).map(|_| size),
             Stage::Claimed => return Err(TransactError::Refused(UploadGone.into())),
         };
@@ -135,14 +142,22 @@ impl Service {
             true => self.store.read_aside(move |reads| reads.settled(&upload)).await,
             false => bytes.settle(upload).await,
         };
-        let held = match whole.map_err(not_stored)? {
-            Whole::Yes(held) => held,
-            Whole::Short { received } => {
-                return Err(TransactError::Refused(UploadError::Short { received }));
-            }
-            Whole::Others => {
-                self.abort_upload(caller, id).await?;
-                return Err(TransactError::Refused(UploadError::OtherBytes));
+        let held = match whole {
+            Ok(Whole::Yes(held)) => held,
+            failed => {
+                // Another link may have finished it, or given it up.
+                let still = self.upload(&caller, id).await?;
+                if still.stage != Stage::Receiving {
+                    return Ok(size);
+                }
+                let refusal = match failed.map_err(not_stored)? {
+                    Whole::Short { received } => UploadError::Short { received },
+                    Whole::Yes(_) | Whole::Others => {
+                        self.abort_upload(caller, id).await?;
+                        UploadError::OtherBytes
+                    }
+                };
+                return Err(TransactError::Refused(refusal));
             }
         };
         let finished = self
@@ -213,11 +228,14 @@ impl Service {
             false => bytes.read(upload.about.sha256, offset, wanted).await,
             true => self.store.read(move |reads| parts(reads, id, offset, wanted)).await,
         };
-        let data = data.map_err(not_stored)?;
-        if data.len() < wanted {
-            let error = StoreError::Damaged("bytes of an attachment are missing");
-            return Err(not_stored(error));
-        }
+        // Its bytes may be gone with its row since that was looked at, or without it.
+        let data = match data {
+            Ok(data) if data.len() == wanted => data,
+            Ok(_) | Err(StoreError::Damaged(_)) => {
+                return Err(TransactError::Refused(UploadGone.into()));
+            }
+            Err(error) => return Err(not_stored(error)),
+        };
         Ok(BytesFound { eof: left == wanted as u64, data })
     }
 
@@ -314,6 +332,7 @@ impl Service {
 
     async fn tidy_attachments(&self) -> Result<(), StoreError> {
         let bytes = self.store.attachments();
+        let _alone = bytes.tidy_alone().await;
         let Some(suspects) = bytes.take_suspects() else { return Ok(()) };
         let tidied = async {
             let arriving = bytes.begin_tidying().await?;

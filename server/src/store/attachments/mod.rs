@@ -6,13 +6,15 @@ mod copy;
 mod files;
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write as _;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedMutexGuard;
+use tracing::warn;
 use usher_shared::id::{AttachmentId, EntryId, MessageId, SessionId, TurnId, UserId};
 use usher_shared::limits::APPEND_BYTES_MAX;
 use usher_shared::time::UnixMillis;
@@ -20,7 +22,7 @@ use usher_shared::vocabulary::AttachmentKind;
 
 pub(super) use self::copy::copy_objects;
 pub(crate) use self::files::digest;
-pub(super) use self::files::{AttachmentFiles, Pin, Settled, object_path};
+pub(super) use self::files::{AttachmentFiles, Pin, Settled, is_whole, object_path};
 use super::apply::{int, one};
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
@@ -41,6 +43,8 @@ pub struct AttachmentBytes {
     turns: PathBuf,
     /// Files that maybe no row speaks of.
     suspects: Arc<Mutex<Suspects>>,
+    /// One at a time looks for them.
+    tidying: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Which files have to be looked at.
@@ -81,9 +85,10 @@ pub struct TurnFolder(Option<PathBuf>);
 
 impl Drop for TurnFolder {
     fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
-            // What stays is removed at the next start.
-            drop(fs::remove_dir_all(folder));
+        if let Some(folder) = &self.0
+            && let Err(error) = files::remove_all(folder)
+        {
+            warn!(%error, "the files of a turn stay until the next start");
         }
     }
 }
@@ -98,9 +103,14 @@ impl AttachmentBytes {
     /// The same where the database keeps the bytes.
     pub(super) fn in_rows(root: &Path) -> Result<Self, StoreError> {
         let turns = root.join("turns");
-        drop(fs::remove_dir_all(&turns));
+        files::remove_all(&turns)?;
         files::make_folder(&turns)?;
-        Ok(Self { files: None, turns, suspects: Arc::new(Mutex::new(Suspects::All)) })
+        Ok(Self {
+            files: None,
+            turns,
+            suspects: Arc::new(Mutex::new(Suspects::All)),
+            tidying: Arc::default(),
+        })
     }
 
     /// Tells whether the database keeps them.
@@ -184,6 +194,12 @@ impl AttachmentBytes {
 
     fn suspects(&self) -> MutexGuard<'_, Suspects> {
         self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else looks for files that no row speaks of: what is held meanwhile is noted
+    /// for one.
+    pub async fn tidy_alone(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.tidying).lock_owned().await
     }
 
     /// Names the files on their way: to be asked for before the rows are looked at.
