@@ -116,7 +116,9 @@ impl Demo {
     async fn run(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
         let mut steps = parse(&prompt.text).steps;
         // What was said includes what came with it.
-        if let [Step::Echo(text)] = &mut steps[..] {
+        if let [Step::Echo(text)] = &mut steps[..]
+            && *text == prompt.text
+        {
             *text = prompt.as_told();
         }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
