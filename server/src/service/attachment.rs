@@ -317,8 +317,8 @@ impl Service {
 
     async fn tidy_attachments(&self) -> Result<(), StoreError> {
         let bytes = self.store.attachments().clone();
-        let arriving = bytes.begin_tidying().await?;
-        self.store.read_aside(move |reads| reads.tidy_attachments(&bytes, &arriving)).await
+        let tidying = bytes.begin_tidying().await?;
+        self.store.read_aside(move |reads| reads.tidy_attachments(&bytes, &tidying)).await
     }
 }
 

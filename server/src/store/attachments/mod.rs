@@ -4,14 +4,16 @@
 
 mod copy;
 mod files;
+mod tidy;
 
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Mutex;
 use usher_shared::id::{AttachmentId, EntryId, MessageId, SessionId, TurnId, UserId};
 use usher_shared::limits::APPEND_BYTES_MAX;
 use usher_shared::time::UnixMillis;
@@ -40,6 +42,8 @@ pub struct AttachmentBytes {
     turns: PathBuf,
     /// Whether there may be files that no row speaks of.
     untidy: Arc<AtomicBool>,
+    /// Held by the one who tidies.
+    tidying: Arc<Mutex<()>>,
 }
 
 /// What became of the bytes of an upload.
@@ -90,7 +94,8 @@ impl AttachmentBytes {
         let turns = root.join("turns");
         drop(fs::remove_dir_all(&turns));
         files::make_folder(&turns)?;
-        Ok(Self { files: None, turns, untidy: Arc::new(AtomicBool::new(true)) })
+        let untidy = Arc::new(AtomicBool::new(true));
+        Ok(Self { files: None, turns, untidy, tidying: Arc::default() })
     }
 
     /// Tells whether the database keeps them.
@@ -149,26 +154,6 @@ impl AttachmentBytes {
     ) -> Result<Vec<u8>, StoreError> {
         let files = self.files.clone().ok_or(StoreError::Closed)?;
         blocking(move || files.read(digest, offset, len)).await
-    }
-
-    /// Says that there may be files that no row speaks of any more.
-    pub fn mark_untidy(&self) {
-        self.untidy.store(true, Ordering::Relaxed);
-    }
-
-    /// Tells whether [`Reads::tidy_attachments`] may find something; asked once, answered once.
-    pub fn was_untidy(&self) -> bool {
-        self.files.is_some() && self.untidy.swap(false, Ordering::Relaxed)
-    }
-
-    /// Names the files on their way: to be asked for before the rows are looked at.
-    pub async fn begin_tidying(&self) -> Result<Vec<AttachmentId>, StoreError> {
-        let files = self.files.clone().ok_or(StoreError::Closed)?;
-        blocking(move || {
-            files.begin_tidying();
-            files.all_arriving()
-        })
-        .await
     }
 
     /// Makes the folder of a turn.
@@ -279,29 +264,6 @@ impl Reads<'_> {
             }
         }
         Ok(path)
-    }
-
-    /// Deletes files that no row speaks of. `arriving`: those that were on their way before this
-    /// state of the rows.
-    pub fn tidy_attachments(
-        &mut self,
-        bytes: &AttachmentBytes,
-        arriving: &[AttachmentId],
-    ) -> Result<(), StoreError> {
-        let Some(files) = &bytes.files else { return Ok(()) };
-        for id in arriving {
-            let params = [Param::Id(id.uuid())];
-            if query_one(self.conn, sql::UPLOAD_ARRIVING, &params, |_| Ok(()))?.is_none() {
-                files.forget_arriving(*id)?;
-            }
-        }
-        for digest in files.all_objects()? {
-            let params = [Param::Bytes(&digest.0)];
-            if query_one(self.conn, sql::CONTENT_KNOWN, &params, |_| Ok(()))?.is_none() {
-                files.remove_object(digest)?;
-            }
-        }
-        Ok(())
     }
 }
 
