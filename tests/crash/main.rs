@@ -4,6 +4,7 @@
 //! A failure prints its seed; `USHER_TEST_SEED=<seed>` repeats the run, as far as two programs on
 //! one machine can be repeated.
 
+mod attached;
 mod broken;
 mod faults;
 mod load;

@@ -3,8 +3,10 @@
 //! shows is compared, and every answer was, and so is what one who watches was told.
 //!
 //! A failure prints the seed of its sequence and the smallest sequence that still fails;
-//! `USHER_TEST_SEED=<seed>` runs that sequence alone, many times.
+//! `USHER_TEST_SEED=<seed>` runs that sequence alone, many times; `USHER_TEST_SEQUENCES=<count>` runs
+//! another number of them than usual.
 
+mod files;
 mod mirror;
 mod names;
 mod operation;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use usher_tests::client::Client;
 use usher_tests::home::Home;
 use usher_tests::postgres::Database;
 use usher_tests::random::Random;
@@ -63,28 +66,36 @@ async fn random_sequences_on_postgresql_do_what_the_reference_does() {
     check(&launch.config(CONFIG).folding().start(), settings, SEQUENCES_ON_POSTGRESQL).await;
 }
 
-async fn check(server: &Server, settings: Settings, sequences: usize) {
+async fn check(server: &Server, settings: Settings, usual: usize) {
     let replayed = std::env::var("USHER_TEST_SEED").is_ok();
     let (mut random, seed) = Random::from_environment();
+    let sequences = std::env::var("USHER_TEST_SEQUENCES").ok();
+    let sequences = sequences.and_then(|count| count.parse().ok()).unwrap_or(usual);
     let seeds: Vec<u64> = match replayed {
         true => vec![seed; REPETITIONS],
         false => (0..sequences).map(|_| random.below(u64::MAX)).collect(),
     };
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(None);
+    let left = Mutex::new(Vec::new());
     let worker = async || {
         let mut links = Links::connect(server, settings, PATIENCE).await;
         while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut tree = tree(*seed);
-            if let Err(error) = links.run(&tree.current()).await {
-                // The others are in vain.
-                if next.swap(seeds.len(), Ordering::Relaxed) < seeds.len() + WORKERS {
-                    let smallest = shrink(server, settings, &mut tree, error).await;
-                    let mut failed = failed.lock().expect("nobody panics while holding it");
-                    failed.get_or_insert((*seed, smallest));
+            let error = match links.run(&tree.current()).await {
+                Ok(files) => {
+                    left.lock().expect("nobody panics while holding it").push((*seed, files));
+                    continue;
                 }
-                return;
+                Err(error) => error,
+            };
+            // The others are in vain.
+            if next.swap(seeds.len(), Ordering::Relaxed) < seeds.len() + WORKERS {
+                let smallest = shrink(server, settings, &mut tree, error).await;
+                let mut failed = failed.lock().expect("nobody panics while holding it");
+                failed.get_or_insert((*seed, smallest));
             }
+            return;
         }
     };
     futures_util::future::join_all((0..WORKERS).map(|_| worker())).await;
@@ -92,6 +103,13 @@ async fn check(server: &Server, settings: Settings, sequences: usize) {
     if let Some((seed, (steps, error))) = failed {
         let steps: Vec<String> = steps.iter().map(|step| format!("{step:?}")).collect();
         panic!("USHER_TEST_SEED={seed}\n{error}\nsequence:\n  {}", steps.join("\n  "));
+    }
+    let left = left.into_inner().expect("nobody panics while holding it");
+    let mut client = Client::connect(server).await;
+    for (seed, files) in left {
+        if let Err(error) = files::all_kept(&mut client, files, PATIENCE).await {
+            panic!("USHER_TEST_SEED={seed}\nafter its sequence: {error}");
+        }
     }
 }
 

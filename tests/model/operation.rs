@@ -8,7 +8,9 @@ use proptest::sample::Index;
 use proptest::strategy::Union;
 use serde_json::Value;
 
-use crate::reference::{Ask, Call, Model, Prompt, Session, Standing};
+use crate::reference::{
+    ATTACHMENTS_MAX, Ask, Call, Edit, Entry, File, Model, Offered, Prompt, Session, Standing,
+};
 
 /// Sessions of a sequence.
 pub(crate) const SESSIONS: usize = 3;
@@ -48,6 +50,24 @@ pub(crate) struct Operation {
     pick: Index,
     choice: u8,
     prompt: &'static str,
+    attached: Option<Vec<Attached>>,
+}
+
+/// An attachment that a request names.
+#[derive(Clone, Debug)]
+enum Attached {
+    /// With its bytes.
+    Inline,
+    /// As many as almost fill a message.
+    Many,
+    /// An upload that nothing claimed.
+    Staged(Index),
+    /// What the edited entry carries already.
+    Kept(Index),
+    /// All of that.
+    AllKept,
+    /// Whatever there ever was: claimed, released, of another session, or nothing.
+    Any(Index),
 }
 
 /// What is asked for.
@@ -80,6 +100,8 @@ pub(crate) enum Kind {
     Save,
     End,
     Disconnect,
+    Upload,
+    Abort,
 }
 
 /// The operations in play, and how often each is drawn.
@@ -110,6 +132,8 @@ const IN_PLAY: &[(u32, Kind)] = &[
     (12, Kind::Save),
     (10, Kind::End),
     (3, Kind::Disconnect),
+    (10, Kind::Upload),
+    (3, Kind::Abort),
 ];
 
 /// The prompts: what waits for an answer, what ends by itself, what ends badly.
@@ -145,15 +169,31 @@ pub(crate) fn sequence() -> impl Strategy<Value = Vec<Step>> {
 fn operation() -> impl Strategy<Value = Operation> {
     let kinds = IN_PLAY.iter().map(|(weight, kind)| (*weight, Just(*kind)));
     let kind = Union::new_weighted(kinds.collect());
-    (kind, any::<Index>(), any::<u8>(), 0..PROMPTS.len()).prop_map(
-        |(kind, pick, choice, prompt)| Operation {
+    (kind, any::<Index>(), any::<u8>(), 0..PROMPTS.len(), attached()).prop_map(
+        |(kind, pick, choice, prompt, attached)| Operation {
             session: 0,
             kind,
             pick,
             choice,
             prompt: PROMPTS[prompt],
+            attached,
         },
     )
+}
+
+fn attached() -> impl Strategy<Value = Option<Vec<Attached>>> {
+    let one = prop_oneof![
+        6 => Just(Attached::Inline),
+        1 => Just(Attached::Many),
+        10 => any::<Index>().prop_map(Attached::Staged),
+        4 => any::<Index>().prop_map(Attached::Kept),
+        2 => Just(Attached::AllKept),
+        2 => any::<Index>().prop_map(Attached::Any),
+    ];
+    prop_oneof![
+        1 => Just(None),
+        1 => prop::collection::vec(one, 0..=3).prop_map(Some),
+    ]
 }
 
 impl Operation {
@@ -189,11 +229,11 @@ impl Operation {
         let ask = match self.kind {
             // Nothing else can be done with it.
             _ if session.standing == Standing::Archived && self.unusual(128) => Ask::Unarchive,
-            Kind::Add => self.add(Some(format!("k{}", session.admission_ids.len()))),
-            Kind::AddUnidentified => self.add(None),
+            Kind::Add => self.add(model, Some(format!("k{}", session.admission_ids.len()))),
+            Kind::AddUnidentified => self.add(model, None),
             Kind::Replay => match session.admission_ids.len() {
-                0 => self.add(Some("k0".to_owned())),
-                known => self.replay(session, self.pick.index(known)),
+                0 => self.add(model, Some("k0".to_owned())),
+                known => self.replay(model, self.pick.index(known)),
             },
             Kind::Get => Ask::Get { entry: self.entry(model) },
             Kind::Remove => Ask::Remove { entry: self.entry(model) },
@@ -243,12 +283,19 @@ impl Operation {
                 let (entry, lease) = self.lease(session);
                 Ask::Renew { entry, lease }
             }
-            Kind::Save => self.save(session),
+            Kind::Save => self.save(model),
             Kind::End => {
                 let (entry, lease) = self.lease(session);
                 Ask::End { entry, lease, dispatch: self.choice.is_multiple_of(2) }
             }
             Kind::Disconnect => Ask::Disconnect,
+            Kind::Upload => Ask::Upload { file: self.file() },
+            Kind::Abort => Ask::Abort {
+                upload: match session.staged.is_empty() || self.unusual(64) {
+                    true => self.one_of(made(model)),
+                    false => *self.pick.get(&session.staged),
+                },
+            },
         };
         let identity = self.identity(session);
         Call { number, session: self.session, link, identity, ask }
@@ -282,18 +329,59 @@ impl Operation {
         }
     }
 
-    fn save(&self, session: &Session) -> Ask {
-        let (entry, lease) = self.lease(session);
-        let revision = session.waiting().find(|waiting| waiting.id == entry);
-        let revision = revision.map_or(1, |entry| entry.target_revision);
-        let content = if self.prompt.trim().is_empty() { "e" } else { self.prompt };
+    fn save(&self, model: &Model) -> Ask {
+        let session = &model.sessions[self.session];
+        let (id, lease) = self.lease(session);
+        let entry = session.waiting().find(|waiting| waiting.id == id);
+        let revision = entry.map_or(1, |entry| entry.target_revision);
+        let attachments = self.attached.as_ref().map(|all| self.offered(model, all, entry));
         Ask::Save {
-            entry,
+            entry: id,
             lease,
-            operation: u32::from(self.choice / 8 % 2),
             expected_revision: if self.choice.is_multiple_of(8) { revision - 1 } else { revision },
-            content: content.to_owned(),
+            edit: Edit {
+                operation: u32::from(self.choice / 8 % 2),
+                content: self.prompt.to_owned(),
+                attachments,
+            },
         }
+    }
+
+    /// Returns what is offered; of an edit, what it keeps of its entry.
+    fn offered(&self, model: &Model, all: &[Attached], edited: Option<&Entry>) -> Vec<Offered> {
+        let session = &model.sessions[self.session];
+        let carried = edited.map_or(&[][..], |entry| &entry.attachments);
+        let delivery = self.unusual(64).then_some("path");
+        let inline = || Offered::Inline { file: self.file(), delivery };
+        let mut offered = Vec::new();
+        for one in all {
+            match one {
+                Attached::Inline => offered.push(inline()),
+                Attached::Many => offered.extend((0..6).map(|_| inline())),
+                Attached::Staged(pick) if !session.staged.is_empty() => {
+                    offered.push(Offered::Named { id: *pick.get(&session.staged), delivery });
+                }
+                Attached::Kept(pick) if !carried.is_empty() => {
+                    let id = pick.get(carried).id;
+                    offered.push(Offered::Named { id, delivery: Some("prompt") });
+                }
+                Attached::Staged(_) | Attached::Kept(_) => {}
+                Attached::AllKept => offered.extend(carried.iter().map(|one| {
+                    let delivery = Some(delivery.unwrap_or(one.delivery));
+                    Offered::Named { id: one.id, delivery }
+                })),
+                Attached::Any(pick) => {
+                    let all: Vec<u32> = made(model).chain([NOTHING]).collect();
+                    offered.push(Offered::Named { id: *pick.get(&all), delivery: Some("prompt") });
+                }
+            }
+        }
+        offered.truncate(ATTACHMENTS_MAX);
+        offered
+    }
+
+    fn file(&self) -> File {
+        File(self.choice % 4)
     }
 
     /// Mostly what the session is named by now; else what an earlier life was.
@@ -345,8 +433,10 @@ impl Operation {
         }
     }
 
-    fn add(&self, admission_id: Option<String>) -> Ask {
+    fn add(&self, model: &Model, admission_id: Option<String>) -> Ask {
+        let attached = self.attached.as_deref().unwrap_or_default();
         let prompt = Prompt {
+            attachments: self.offered(model, attached, None),
             content: self.prompt.to_owned(),
             model: self.unusual(16).then(|| "demo-fast".to_owned()),
             plan_mode: self.unusual(24),
@@ -355,10 +445,10 @@ impl Operation {
     }
 
     /// The same again, or another prompt under a known ID.
-    fn replay(&self, session: &Session, known: usize) -> Ask {
-        let (admission_id, prompt) = session.admission_ids[known].clone();
+    fn replay(&self, model: &Model, known: usize) -> Ask {
+        let (admission_id, prompt) = model.sessions[self.session].admission_ids[known].clone();
         match self.unusual(64) {
-            true => self.add(Some(admission_id)),
+            true => self.add(model, Some(admission_id)),
             false => Ask::Add { admission_id: Some(admission_id), prompt },
         }
     }
@@ -373,13 +463,18 @@ impl Operation {
     }
 }
 
+/// Returns whatever was uploaded or accepted, in whichever session.
+fn made(model: &Model) -> impl Iterator<Item = u32> {
+    model.sessions.iter().flat_map(|session| &session.made).map(|(id, _)| *id)
+}
+
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { session, kind, pick, choice, prompt } = self;
+        let Self { session, kind, pick, choice, prompt, attached } = self;
         write!(f, "{kind:?} session {session}, choice {choice}, pick {}", pick.index(10))?;
         match kind {
             Kind::Add | Kind::AddUnidentified | Kind::Replay | Kind::Save => {
-                write!(f, ", {prompt:?}")
+                write!(f, ", {prompt:?}, attached {attached:?}")
             }
             _ => Ok(()),
         }

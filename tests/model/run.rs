@@ -10,6 +10,7 @@ use usher_tests::client::{Answer, Client, Closed, Refusal, merge};
 use usher_tests::server::Server;
 use uuid::Uuid;
 
+use crate::files::{self, Kept};
 use crate::mirror::Mirror;
 use crate::names::Names;
 use crate::operation::{Link, Operation, SESSIONS, Step};
@@ -60,11 +61,11 @@ impl<'s> Links<'s> {
         Self { server, instances, first, second, watch, mirrors, user, settings, patience }
     }
 
-    /// Runs a sequence in fresh sessions.
+    /// Runs a sequence in fresh sessions; returns what has to be true of its attachments for ever.
     ///
     /// # Errors
     /// The first step that the reference does not allow, and why not.
-    pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<(), String> {
+    pub(crate) async fn run(&mut self, steps: &[Step]) -> Result<Vec<Kept>, String> {
         let mut world = self.fresh().await?;
         for (number, step) in steps.iter().enumerate() {
             let calls = calls(number as u32 * 2 + 1, step, &world.0);
@@ -72,7 +73,12 @@ impl<'s> Links<'s> {
                 let asks: Vec<_> = calls.iter().map(|(_, call)| &call.ask).collect();
                 format!("step {number}: {step:?}\n  that is {asks:?}\n  {error}")
             };
+            let before = world.0.attachments();
             world = self.step(&calls, world).await.map_err(context)?;
+            if world.0.attachments() != before || calls.iter().any(|(_, call)| call.attaches()) {
+                let files = files::compare(&mut self.watch, &world.0, &world.1).await;
+                files.map_err(context)?;
+            }
         }
         self.leave(&world).await
     }
@@ -106,7 +112,8 @@ impl<'s> Links<'s> {
         Ok((model, names))
     }
 
-    async fn leave(&mut self, (model, names): &World) -> Result<(), String> {
+    async fn leave(&mut self, (model, names): &World) -> Result<Vec<Kept>, String> {
+        let kept = files::leave(&mut self.watch, model, names).await?;
         for session in &model.sessions {
             if session.is_kept_waiting() {
                 // The regular pass would look at it for as long as the server runs.
@@ -126,7 +133,7 @@ impl<'s> Links<'s> {
         }
         self.watch.forget_notifications();
         self.mirrors.clear();
-        Ok(())
+        Ok(kept)
     }
 
     /// Sends what a step asks for and waits until all is at rest.
@@ -155,6 +162,13 @@ impl<'s> Links<'s> {
         if let [(link, Call { ask: Ask::Disconnect, .. })] = calls {
             self.connect_anew(*link).await?;
             return Ok(vec![Ok(Value::Null)]);
+        }
+        if let [(link, call)] = calls
+            && let Ask::Upload { file } = call.ask
+        {
+            let (action, payload) = call.request();
+            let begin = (action, names.fill(&payload));
+            return Ok(vec![files::upload(self.link(*link), begin, file).await?]);
         }
         let mut sent = Vec::new();
         for (link, call) in calls {
@@ -331,9 +345,16 @@ fn calls(number: u32, step: &Step, model: &Model) -> Vec<(Link, Call)> {
     if let Some(disconnect) = disconnect {
         return vec![disconnect.clone()];
     }
-    // On one link only what is about one session comes one after the other.
-    let of_task = |(_, call): &(Link, Call)| matches!(call.ask, Ask::Archive | Ask::Unarchive);
-    if calls[0].1.session == calls[1].1.session && !calls.iter().any(of_task) {
+    // It is several requests.
+    let upload = calls.iter().find(|(_, call)| matches!(call.ask, Ask::Upload { .. }));
+    if let Some(upload) = upload {
+        return vec![upload.clone()];
+    }
+    // On one link only what names one session comes one after the other.
+    let names_none = |(_, call): &(Link, Call)| {
+        matches!(call.ask, Ask::Archive | Ask::Unarchive | Ask::Abort { .. })
+    };
+    if calls[0].1.session == calls[1].1.session && !calls.iter().any(names_none) {
         return calls;
     }
     let links = [Link::First, Link::Second].into_iter();

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use usher_shared::vocabulary::{PermissionKind, PlanStatus, TurnReason};
+use usher_shared::id::AttachmentId;
+use usher_shared::vocabulary::{
+    AttachmentKind, DeliveryMode, PermissionKind, PlanStatus, TurnReason,
+};
 
 use super::super::AgentPrompt;
 use super::*;
+use crate::domain::enclosed::{Attachment, Enclosed};
 use crate::domain::plan::PlanEntry;
 
 fn agent() -> AgentHandle {
@@ -267,4 +271,27 @@ async fn a_second_prompt_during_a_turn_shows_as_the_end_of_the_agent() {
     prompt(&agent, "/demo hang").await;
     prompt(&agent, "b").await;
     assert_eq!(until_ended(&mut agent).await, [AgentEvent::Accepted]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directive_is_never_repeated_whatever_came_with_the_prompt() {
+    let attachment = Attachment {
+        id: AttachmentId::default(),
+        kind: AttachmentKind::Resource,
+        name: "n".to_owned(),
+        mime_type: "text/plain".to_owned(),
+        size_bytes: 1,
+        delivery: DeliveryMode::Prompt,
+    };
+    let enclosed = Enclosed { attachments: vec![attachment], ..Enclosed::default() };
+    for (words, said) in [
+        ("/demo\na", "You said: a"),
+        ("a", "You said: a\n\nAttachments:\n- n (text/plain, 1 bytes)\n"),
+    ] {
+        let mut agent = agent();
+        let (text, enclosed) = (words.to_owned(), enclosed.clone());
+        let prompt = AgentPrompt { text, enclosed, ..AgentPrompt::default() };
+        assert!(agent.commands.send(AgentCommand::Prompt(prompt)).await.is_ok());
+        assert_eq!(answer(&until_ended(&mut agent).await), said);
+    }
 }

@@ -332,13 +332,12 @@ impl Service {
 
     async fn tidy_attachments(&self) -> Result<(), StoreError> {
         let bytes = self.store.attachments();
-        let _alone = bytes.tidy_alone().await;
         let Some(suspects) = bytes.take_suspects() else { return Ok(()) };
         let tidied = async {
-            let arriving = bytes.begin_tidying().await?;
+            let tidying = bytes.begin_tidying().await?;
             let bytes = bytes.clone();
             let tidy =
-                move |reads: &mut Reads<'_>| reads.tidy_attachments(&bytes, suspects, &arriving);
+                move |reads: &mut Reads<'_>| reads.tidy_attachments(&bytes, suspects, &tidying);
             self.store.read_aside(tidy).await
         };
         let tidied = tidied.await;

@@ -15,9 +15,21 @@ use crate::domain::message::Message;
 use crate::domain::session::{
     AutoRun, IncarnationKey, OpenTurn, QueueHead, SessionKey, Stop, TurnPrompt,
 };
+use crate::stop;
+
+/// Writes the changes of one decision, in order.
+pub(super) fn apply_all(conn: &mut dyn Conn, changes: &[Change]) -> Result<(), StoreError> {
+    for (index, change) in changes.iter().enumerate() {
+        if index > 0 {
+            stop::point("between_writes");
+        }
+        apply(conn, change)?;
+    }
+    Ok(())
+}
 
 /// Writes one change.
-pub(super) fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreError> {
+fn apply(conn: &mut dyn Conn, change: &Change) -> Result<(), StoreError> {
     match change {
         Change::InsertTask(task) => insert_task(conn, task),
         Change::InsertSession(session) => insert_session(conn, session),

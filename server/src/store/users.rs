@@ -35,7 +35,7 @@ pub fn administer<T, E: From<StoreError>>(
     let run = |conn: &mut dyn Conn| -> Result<T, E> {
         check::of_this_version(conn)?;
         let decision = decide(&mut Reads::new(conn))?;
-        decision.changes.iter().try_for_each(|change| apply::apply(conn, change))?;
+        apply::apply_all(conn, &decision.changes)?;
         Ok(decision.reply)
     };
     match place {

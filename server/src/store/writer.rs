@@ -290,7 +290,7 @@ fn write<T>(writer: &mut Sqlite, decision: &Decision<T>) -> Result<(), StoreErro
         return Ok(());
     }
     writer.run("SAVEPOINT job")?;
-    decision.changes.iter().try_for_each(|change| apply::apply(writer, change))?;
+    apply::apply_all(writer, &decision.changes)?;
     writer.run("RELEASE job")?;
     writer.trail.keep_job();
     Ok(())

@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use super::attached::Attachment;
+use super::turn::joined;
+
 /// One thing that the agent does next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
@@ -20,10 +23,10 @@ pub(crate) enum Step {
 }
 
 /// Returns everything that the agent does with a prompt, in order.
-pub(crate) fn script(prompt: &str) -> VecDeque<Step> {
+pub(crate) fn script(prompt: &str, attachments: &[Attachment]) -> VecDeque<Step> {
     let is_directive = |line: &&str| *line == "/demo" || line.starts_with("/demo ");
     if !prompt.lines().any(|line| is_directive(&line)) {
-        return echo(prompt);
+        return echo(&told(prompt, attachments));
     }
     let mut steps = VecDeque::new();
     let mut around: Vec<&str> = Vec::new();
@@ -41,6 +44,15 @@ pub(crate) fn script(prompt: &str) -> VecDeque<Step> {
         steps.extend(line.trim_start_matches("/demo").split(';').filter_map(directive));
     }
     steps
+}
+
+/// What came with a prompt is part of what is repeated.
+fn told(prompt: &str, attachments: &[Attachment]) -> String {
+    let list: String = attachments.iter().map(Attachment::told).collect();
+    match list.as_str() {
+        "" => prompt.to_owned(),
+        list => joined(&[prompt, &format!("Attachments:\n{list}")]),
+    }
 }
 
 fn directive(text: &str) -> Option<Step> {

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use usher_tests::client::merge;
 
+use super::attached::{File, Offered, announced, attachment_name};
+use super::session::Edit;
 use super::shown::{entry_name, lease_name, question_name, undo_name};
 use super::turn::turn_name;
 use crate::operation::Link;
@@ -13,6 +15,7 @@ pub(crate) struct Prompt {
     pub(crate) content: String,
     pub(crate) model: Option<String>,
     pub(crate) plan_mode: bool,
+    pub(crate) attachments: Vec<Offered>,
 }
 
 /// One request, with the model's names. Ids that name nothing are allowed everywhere.
@@ -87,14 +90,21 @@ pub(crate) enum Ask {
     Save {
         entry: u32,
         lease: u32,
-        operation: u32,
         expected_revision: u64,
-        content: String,
+        edit: Edit,
     },
     End {
         entry: u32,
         lease: u32,
         dispatch: bool,
+    },
+    /// An upload is begun and finished. It is several requests.
+    Upload {
+        file: File,
+    },
+    /// Of an upload.
+    Abort {
+        upload: u32,
     },
     /// The link is cut, and made anew by the same client.
     Disconnect,
@@ -121,6 +131,16 @@ impl Call {
         !matches!(self.ask, Transfer { .. } | Archive | Unarchive | Disconnect)
     }
 
+    /// Returns whether it is about attachments.
+    pub(crate) fn attaches(&self) -> bool {
+        match &self.ask {
+            Ask::Add { prompt, .. } => !prompt.attachments.is_empty(),
+            Ask::Save { edit, .. } => edit.attachments.is_some(),
+            Ask::Upload { .. } | Ask::Abort { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns the action and the fields of the request.
     pub(crate) fn request(&self) -> (&'static str, Value) {
         let (action, fields) = match &self.ask {
@@ -131,6 +151,10 @@ impl Call {
                 }
                 if let Some(model) = &prompt.model {
                     fields["model"] = json!(model);
+                }
+                // None, in two ways that are one.
+                if !prompt.attachments.is_empty() || self.number.is_multiple_of(2) {
+                    fields["attachments"] = listed(&prompt.attachments);
                 }
                 if prompt.plan_mode {
                     fields["plan_mode"] = json!(true);
@@ -186,17 +210,24 @@ impl Call {
                 ("message.queue.edit.begin", json!({"entry_id": entry_name(*entry)}))
             }
             Ask::Renew { entry, lease } => ("message.queue.edit.renew", held(*entry, *lease)),
-            Ask::Save { entry, lease, operation, expected_revision, content } => {
+            Ask::Save { entry, lease, expected_revision, edit } => {
                 let mut fields = held(*entry, *lease);
-                fields["operation_id"] = json!(format!("o{operation}"));
+                fields["operation_id"] = json!(format!("o{}", edit.operation));
                 fields["expected_target_revision"] = json!(expected_revision);
-                fields["content"] = json!(content);
+                fields["content"] = json!(edit.content);
+                if let Some(attachments) = &edit.attachments {
+                    fields["attachments"] = listed(attachments);
+                }
                 ("message.queue.update", fields)
             }
             Ask::End { entry, lease, dispatch } => {
                 let mut fields = held(*entry, *lease);
                 fields["dispatch_if_auto_run"] = json!(dispatch);
                 ("message.queue.edit.end", fields)
+            }
+            Ask::Upload { file } => ("attachment.begin", announced(*file)),
+            Ask::Abort { upload } => {
+                ("attachment.abort", json!({"attachment_id": attachment_name(*upload)}))
             }
             Ask::Disconnect => unreachable!("it is no request"),
             Ask::Reset { keep_queue } => ("session.reset", json!({"keep_queue": keep_queue})),
@@ -221,6 +252,10 @@ impl Call {
     pub(super) fn task(&self) -> Value {
         json!({"task_id": self.identity["task_id"]})
     }
+}
+
+fn listed(attachments: &[Offered]) -> Value {
+    attachments.iter().map(Offered::request).collect()
 }
 
 fn held(entry: u32, lease: u32) -> Value {

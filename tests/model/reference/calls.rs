@@ -1,13 +1,13 @@
 //! What each request does to the reference, and what it is answered with.
 
 use serde_json::{Value, json};
-use usher_tests::client::{Answer, Refusal};
+use usher_tests::client::Answer;
 
 use super::ask::{Ask, Call, Prompt};
-use super::edits::Edit;
+use super::attached::{Attachment, Offered, overflow, together};
 use super::session::{Entry, Place, Receipt, Session, Standing, unite};
 use super::shown::{entry_name, question_name, undo_name};
-use super::turn::{BLANK_LINE, turn_name};
+use super::turn::{joined, turn_name};
 use super::{Folding, Model, Settings, refused, refused_with};
 use crate::operation::Link;
 
@@ -17,13 +17,17 @@ impl Model {
         let (fresh, settings) = (call.number, self.settings);
         match &call.ask {
             // A wrong shape is one whoever sends it, and whatever its ID meant before.
-            Ask::Add { prompt, .. } if prompt.content.trim().is_empty() => {
+            Ask::Add { prompt, .. }
+                if prompt.content.trim().is_empty() && prompt.attachments.is_empty() =>
+            {
                 return refused_with("validation", json!({"field": "content"}));
             }
             Ask::Archive => return self.archive(call, Standing::Archived),
             Ask::Unarchive => return self.archive(call, Standing::Open),
             Ask::Transfer { to, to_identity } => return self.transfer(call, *to, to_identity),
             Ask::Disconnect => return self.disconnect(call.link),
+            Ask::Upload { file } => return self.upload(call, *file),
+            Ask::Abort { upload } => return self.abort(*upload),
             _ => {}
         }
         let session = &mut self.sessions[call.session];
@@ -35,9 +39,8 @@ impl Model {
             Ask::Get { entry } => session.get(*entry, call.link),
             Ask::Begin { entry } => session.begin(fresh, *entry, call.link),
             Ask::Renew { entry, lease } => session.renew(*entry, *lease, call.link),
-            Ask::Save { entry, lease, operation, expected_revision, content } => {
-                let edit = Edit { operation: *operation, expected: *expected_revision, content };
-                session.save(*entry, *lease, call.link, edit)
+            Ask::Save { entry, lease, expected_revision, edit } => {
+                session.save(call, (*entry, *lease, *expected_revision), edit)
             }
             Ask::End { entry, lease, .. } => session.end_edit(*entry, *lease, call.link),
             Ask::Remove { entry } => session.remove(fresh, *entry),
@@ -55,9 +58,12 @@ impl Model {
             Ask::Respond { question, option } => session.respond(*question, option),
             Ask::Reset { keep_queue } => session.reset(keep_queue.unwrap_or(true)),
             Ask::Delete => session.delete(),
-            Ask::Archive | Ask::Unarchive | Ask::Transfer { .. } | Ask::Disconnect => {
-                unreachable!("answered above")
-            }
+            Ask::Archive
+            | Ask::Unarchive
+            | Ask::Transfer { .. }
+            | Ask::Disconnect
+            | Ask::Upload { .. }
+            | Ask::Abort { .. } => unreachable!("answered above"),
         }
     }
 }
@@ -86,10 +92,19 @@ impl Session {
                 return Ok(answer);
             }
         }
-        let (outcome, entry) = match self.fold(settings, admission_id, prompt) {
+        // What is refused for want of room claims nothing. Only what is inline folds into a full one.
+        if prompt.attachments.iter().any(Offered::is_staged) {
+            self.check_room(settings)?;
+        }
+        let attachments = self.find(fresh, &prompt.attachments, &[])?;
+        let (outcome, entry) = match self.fold(settings, admission_id, prompt, &attachments) {
             Some(tail) => ("folded", tail),
-            None => ("admitted", self.insert(fresh, settings, admission_id, prompt)?),
+            None => {
+                self.check_room(settings)?;
+                ("admitted", self.insert(fresh, admission_id, prompt, &attachments))
+            }
         };
+        self.claim(&attachments);
         self.revision += 1;
         let mut answer = self.entry(&entry, None);
         answer["admission"] = json!({
@@ -108,13 +123,8 @@ impl Session {
         Ok(answer)
     }
 
-    /// Adds a prompt to the tail; returns the tail if it could.
-    fn fold(
-        &mut self,
-        settings: Settings,
-        admission_id: &Option<String>,
-        prompt: &Prompt,
-    ) -> Option<Entry> {
+    /// Returns the last stored entry, if a prompt may fold into it.
+    fn tail(&mut self, settings: Settings, prompt: &Prompt) -> Option<&mut Entry> {
         let stored = |entry: &&mut Entry| !matches!(entry.place, Place::Removed(_));
         let tail = self.entries.iter_mut().rev().find(stored)?;
         let folds = settings.folding == Folding::On
@@ -122,33 +132,47 @@ impl Session {
             && tail.lease.is_none()
             && tail.model == prompt.model
             && tail.plan_mode == prompt.plan_mode;
-        if !folds {
-            return None;
-        }
-        tail.content = [tail.content.as_str(), &prompt.content].join(BLANK_LINE);
+        folds.then_some(tail)
+    }
+
+    /// Adds a prompt to the tail; returns the tail if it could.
+    fn fold(
+        &mut self,
+        settings: Settings,
+        admission_id: &Option<String>,
+        prompt: &Prompt,
+        attachments: &[Attachment],
+    ) -> Option<Entry> {
+        let tail = self.tail(settings, prompt)?;
+        tail.attachments = together([&tail.attachments[..], attachments])?;
+        tail.content = joined(&[&tail.content, &prompt.content]);
         unite(&mut tail.admission_ids, admission_id.clone());
         tail.target_revision += 1;
         Some(tail.clone())
     }
 
+    fn check_room(&self, settings: Settings) -> Answer {
+        let (count, max) = (self.count(), settings.cap);
+        match max > 0 && count >= max {
+            true => refused_with("queue_full", json!({"queue_size": count, "max": max})),
+            false => Ok(Value::Null),
+        }
+    }
+
     fn insert(
         &mut self,
         id: u32,
-        settings: Settings,
         admission_id: &Option<String>,
         prompt: &Prompt,
-    ) -> Result<Entry, Refusal> {
-        let (count, max) = (self.count(), settings.cap);
-        if max > 0 && count >= max {
-            let details = json!({"queue_size": count, "max": max});
-            return Err(Refusal::new("queue_full", details));
-        }
+        attachments: &[Attachment],
+    ) -> Entry {
         let entry = Entry {
             id,
             place: Place::Waiting,
             content: prompt.content.clone(),
             model: prompt.model.clone(),
             plan_mode: prompt.plan_mode,
+            attachments: attachments.to_vec(),
             admission_ids: admission_id.iter().cloned().collect(),
             past: Vec::new(),
             target_revision: 1,
@@ -156,7 +180,7 @@ impl Session {
             generation: 0,
         };
         self.entries.push(entry.clone());
-        Ok(entry)
+        entry
     }
 
     fn get(&self, id: u32, viewer: Link) -> Answer {
@@ -178,9 +202,14 @@ impl Session {
         if self.entries[target].place != Place::Waiting {
             return refused("no_merge_target");
         }
+        let both = [target, source].map(|index| &self.entries[index].attachments[..]);
+        let Some(attachments) = together(both) else {
+            return overflow("merge_overflow");
+        };
         let source = self.entries.remove(source);
         let target = &mut self.entries[target];
-        target.content = [target.content.as_str(), &source.content].join(BLANK_LINE);
+        target.attachments = attachments;
+        target.content = joined(&[&target.content, &source.content]);
         unite(&mut target.admission_ids, source.admission_ids);
         unite(&mut target.past, source.past);
         target.target_revision += 1;
@@ -238,6 +267,9 @@ impl Session {
         match (sent_count, entry) {
             (0, Some(_)) => return refused("entry_not_found"),
             (0, None) => return refused("queue_empty"),
+            _ if together(chosen.iter().map(|entry| &entry.attachments[..])).is_none() => {
+                return overflow("send_now_overflow");
+            }
             _ if stopping => return refused("send_now_conflict"),
             _ => chosen.into_iter().for_each(|entry| {
                 entry.place = Place::Claimed;

@@ -3,18 +3,12 @@
 use serde_json::{Value, json};
 use usher_tests::client::Answer;
 
-use super::session::{Entry, Lease, Place, Session, Standing};
+use super::ask::Call;
+use super::session::{Edit, Entry, Lease, Place, Session, Standing};
 use super::shown::{entry_name, lease_name};
 use super::{Model, refused, refused_with};
 use crate::names::TIME;
 use crate::operation::{LEASE_TTL_MS, Link};
-
-/// What a save sets.
-pub(super) struct Edit<'c> {
-    pub(super) operation: u32,
-    pub(super) expected: u64,
-    pub(super) content: &'c str,
-}
 
 impl Model {
     /// A link is gone: what it edited is held for its editor.
@@ -99,9 +93,10 @@ impl Session {
         Ok(self.granted(&entry, lease))
     }
 
-    pub(super) fn save(&mut self, id: u32, lease: u32, link: Link, edit: Edit<'_>) -> Answer {
-        let entry = match self.held(id, lease, link) {
-            Ok(entry) => entry,
+    pub(super) fn save(&mut self, call: &Call, save: (u32, u32, u64), edit: &Edit) -> Answer {
+        let (id, lease, expected) = save;
+        let entry = match self.held(id, lease, call.link) {
+            Ok(entry) => entry.clone(),
             Err(refusal) => return refusal,
         };
         let saved = |revision: u64| {
@@ -110,23 +105,30 @@ impl Session {
                 "entry_id": entry_name(id), "operation_id": operation, "target_revision": revision,
             }))
         };
-        let lease = entry.lease.as_mut().expect("it is held");
-        let known = lease.operations.iter().find(|(known, ..)| *known == edit.operation);
-        if let Some((_, content, revision)) = known {
-            return if content == edit.content {
-                saved(*revision)
-            } else {
-                refused("operation_conflict")
-            };
+        let lease = entry.lease.as_ref().expect("it is held");
+        let known = lease.operations.iter().find(|(known, _)| known.operation == edit.operation);
+        if let Some((known, revision)) = known {
+            return if known == edit { saved(*revision) } else { refused("operation_conflict") };
         }
         let revision = entry.target_revision;
-        if edit.expected != revision {
+        if expected != revision {
             return refused_with("revision_conflict", json!({"target_revision": revision}));
         }
-        edit.content.clone_into(&mut entry.content);
-        entry.target_revision += 1;
-        lease.operations.push((edit.operation, edit.content.to_owned(), revision + 1));
+        let attachments = match &edit.attachments {
+            Some(offered) => self.find(call.number, offered, &entry.attachments)?,
+            None => entry.attachments,
+        };
+        if edit.content.trim().is_empty() && attachments.is_empty() {
+            return refused_with("validation", json!({"field": "content"}));
+        }
+        self.claim(&attachments);
         self.revision += 1;
+        let entry = self.editable(id).expect("it is held");
+        edit.content.clone_into(&mut entry.content);
+        entry.attachments = attachments;
+        entry.target_revision += 1;
+        let lease = entry.lease.as_mut().expect("it is held");
+        lease.operations.push((edit.clone(), revision + 1));
         saved(revision + 1)
     }
 

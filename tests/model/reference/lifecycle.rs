@@ -93,6 +93,7 @@ impl Session {
         self.standing = Standing::Gone;
         self.turn = None;
         self.entries.clear();
+        self.staged.clear();
         // Nobody is told how its turn ended.
         self.told.clear();
         Ok(json!({"session_id": self.session_name()}))

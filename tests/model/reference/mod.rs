@@ -6,6 +6,7 @@
 
 mod agent;
 mod ask;
+mod attached;
 mod calls;
 mod edits;
 mod lifecycle;
@@ -14,7 +15,8 @@ mod shown;
 mod turn;
 
 pub(crate) use ask::{Ask, Call, Prompt};
-pub(crate) use session::{Session, Standing};
+pub(crate) use attached::{ATTACHMENTS_MAX, File, Offered, Whose, attachment_name};
+pub(crate) use session::{Edit, Entry, Session, Standing};
 pub(crate) use shown::Look;
 
 use serde_json::Value;

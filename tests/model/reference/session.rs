@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::attached::{Attachment, File, Offered};
 use super::turn::Turn;
 use crate::operation::Link;
 
@@ -26,6 +27,7 @@ pub(crate) struct Entry {
     pub(crate) content: String,
     pub(crate) model: Option<String>,
     pub(crate) plan_mode: bool,
+    pub(crate) attachments: Vec<Attachment>,
     pub(crate) admission_ids: Vec<String>,
     /// Admission IDs of another session or of an earlier life: they prove nothing.
     pub(crate) past: Vec<String>,
@@ -42,8 +44,17 @@ pub(crate) struct Lease {
     pub(crate) id: u32,
     /// None: the link is gone, and nothing automatic takes the entry.
     pub(crate) link: Option<Link>,
-    /// What was saved under it: operation, content, the revision that it made.
-    pub(super) operations: Vec<(u32, String, u64)>,
+    /// What was saved under it, and the revision that it made.
+    pub(super) operations: Vec<(Edit, u64)>,
+}
+
+/// What a save sets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Edit {
+    pub(crate) operation: u32,
+    pub(crate) content: String,
+    /// None: as they are.
+    pub(crate) attachments: Option<Vec<Offered>>,
 }
 
 impl Entry {
@@ -80,6 +91,7 @@ pub(super) struct Message {
     pub(super) role: &'static str,
     pub(super) content: String,
     pub(super) status: &'static str,
+    pub(super) attachments: Vec<Attachment>,
     pub(super) admission_ids: Vec<String>,
     pub(super) past: Vec<String>,
     pub(super) notice: Option<&'static str>,
@@ -117,6 +129,10 @@ pub(crate) struct Session {
     pub(crate) told: Vec<(&'static str, Value)>,
     /// Every identified admission that was asked for, accepted or not.
     pub(crate) admission_ids: Vec<(String, super::Prompt)>,
+    /// Attachments that were uploaded for it or came in its requests, and their files.
+    pub(crate) made: Vec<(u32, File)>,
+    /// Uploads that nothing claimed.
+    pub(crate) staged: Vec<u32>,
     /// Leases that were given out, those that are over, too.
     pub(crate) leases: Vec<u32>,
     /// Undos that were given out, used ones too.
@@ -146,6 +162,8 @@ impl Session {
             transcript: Vec::new(),
             told: Vec::new(),
             admission_ids: Vec::new(),
+            made: Vec::new(),
+            staged: Vec::new(),
             leases: Vec::new(),
             undos: Vec::new(),
             undoable: Vec::new(),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::attached::Attachment;
 use super::session::{Entry, Message, Session, Standing};
 use super::turn::{Stage, turn_name};
 use super::{Folding, Settings};
@@ -57,7 +58,7 @@ impl Session {
             "content": entry.content,
             "model": entry.model,
             "plan_mode": entry.plan_mode,
-            "attachments": [],
+            "attachments": shown(&entry.attachments),
             "metadata": {
                 "queue_admission_ids": entry.admission_ids,
                 "queue_admission_ids_past": entry.past,
@@ -127,7 +128,7 @@ impl Session {
                 "metadata": {
                     "queue_admission_ids": message.admission_ids,
                     "queue_admission_ids_past": message.past,
-                    "attachments": [],
+                    "attachments": shown(&message.attachments),
                     "notice": message.notice,
                     "resolution": message.resolution,
                     "tool": null,
@@ -139,6 +140,10 @@ impl Session {
         let messages: Value = self.transcript.iter().enumerate().map(message).collect();
         json!({"messages": messages, "has_more": false})
     }
+}
+
+fn shown(attachments: &[Attachment]) -> Value {
+    attachments.iter().map(Attachment::shown).collect()
 }
 
 fn refusal(code: &str) -> Value {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use super::agent::{Step, script};
+use super::attached::together;
 use super::session::{Entry, Message, Place, Session, Standing, unite};
 
 /// How far an open turn has come.
@@ -131,10 +132,10 @@ impl Session {
         let life = self.life;
         let turn = self.turn.as_mut().expect("a turn is open");
         turn.stage = Stage::Running;
-        let prompt = if let Some(again) = turn.again {
+        let (prompt, attachments) = if let Some(again) = turn.again {
             let message = &mut self.transcript[again];
             message.status = "complete";
-            message.content.clone()
+            (message.content.clone(), message.attachments.clone())
         } else {
             let reserved = |entry: &mut Entry| entry.place == Place::Reserved;
             let entries: Vec<Entry> = self.entries.extract_if(.., reserved).collect();
@@ -144,7 +145,9 @@ impl Session {
                 unite(&mut past, entry.past.clone());
             }
             let contents: Vec<_> = entries.iter().map(|entry| entry.content.as_str()).collect();
-            let content = contents.join(BLANK_LINE);
+            let content = joined(&contents);
+            let attachments = entries.iter().map(|entry| &entry.attachments[..]);
+            let attachments = together(attachments).expect("it was looked at before");
             self.revision += 1;
             self.transcript.push(Message {
                 life,
@@ -152,14 +155,15 @@ impl Session {
                 role: "user",
                 content: content.clone(),
                 status: "complete",
+                attachments: attachments.clone(),
                 admission_ids,
                 past,
                 notice: None,
                 resolution: None,
             });
-            content
+            (content, attachments)
         };
-        turn.script = script(&prompt);
+        turn.script = script(&prompt, &attachments);
         true
     }
 
@@ -219,6 +223,7 @@ impl Session {
             role,
             content,
             status,
+            attachments: Vec::new(),
             admission_ids: Vec::new(),
             past: Vec::new(),
             notice: None,
@@ -345,8 +350,11 @@ impl Session {
     }
 }
 
-/// Between two texts that become one.
-pub(super) const BLANK_LINE: &str = "\n\n";
+/// Joins texts that become one, with a blank line between two that say something.
+pub(super) fn joined(texts: &[&str]) -> String {
+    let texts: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
+    texts.join("\n\n")
+}
 
 pub(super) fn turn_name(id: u32) -> String {
     format!("$turn:{id}")

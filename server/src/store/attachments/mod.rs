@@ -4,16 +4,14 @@
 
 mod copy;
 mod files;
+mod tidy;
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sha2::{Digest as _, Sha256};
-use tokio::sync::OwnedMutexGuard;
 use tracing::warn;
 use usher_shared::id::{AttachmentId, EntryId, MessageId, SessionId, TurnId, UserId};
 use usher_shared::limits::APPEND_BYTES_MAX;
@@ -23,6 +21,7 @@ use usher_shared::vocabulary::AttachmentKind;
 pub(super) use self::copy::copy_objects;
 pub(crate) use self::files::digest;
 pub(super) use self::files::{AttachmentFiles, Pin, Settled, is_whole, object_path};
+pub use self::tidy::Suspects;
 use super::apply::{int, one};
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
@@ -43,17 +42,8 @@ pub struct AttachmentBytes {
     turns: PathBuf,
     /// Files that maybe no row speaks of.
     suspects: Arc<Mutex<Suspects>>,
-    /// One at a time looks for them.
+    /// Held by the one who tidies.
     tidying: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// Which files have to be looked at.
-#[derive(Debug)]
-pub enum Suspects {
-    /// These objects.
-    Some(HashSet<ContentDigest>),
-    /// All that there are.
-    All,
 }
 
 /// What became of the bytes of an upload.
@@ -171,47 +161,6 @@ impl AttachmentBytes {
         blocking(move || files.read(digest, offset, len)).await
     }
 
-    /// Says that any file may be one that no row speaks of any more.
-    pub fn suspect_all(&self) {
-        *self.suspects() = Suspects::All;
-    }
-
-    /// Says it of what was held.
-    pub fn suspect(&self, held: &Held) {
-        if let Suspects::Some(digests) = &mut *self.suspects() {
-            digests.extend(held.0.iter().map(Pin::digest));
-        }
-    }
-
-    /// Returns what [`Reads::tidy_attachments`] has to look at, once.
-    pub fn take_suspects(&self) -> Option<Suspects> {
-        let taken = mem::replace(&mut *self.suspects(), Suspects::Some(HashSet::new()));
-        match &taken {
-            Suspects::Some(digests) if digests.is_empty() => None,
-            _ => self.files.is_some().then_some(taken),
-        }
-    }
-
-    fn suspects(&self) -> MutexGuard<'_, Suspects> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until nobody else looks for files that no row speaks of: what is held meanwhile is noted
-    /// for one.
-    pub async fn tidy_alone(&self) -> OwnedMutexGuard<()> {
-        Arc::clone(&self.tidying).lock_owned().await
-    }
-
-    /// Names the files on their way: to be asked for before the rows are looked at.
-    pub async fn begin_tidying(&self) -> Result<Vec<AttachmentId>, StoreError> {
-        let files = self.files.clone().ok_or(StoreError::Closed)?;
-        blocking(move || {
-            files.begin_tidying();
-            files.all_arriving()
-        })
-        .await
-    }
-
     /// Makes the folder of a turn.
     pub fn turn_folder(&self, turn: TurnId) -> TurnFolder {
         TurnFolder(Some(self.turns.join(turn.to_string())))
@@ -320,34 +269,6 @@ impl Reads<'_> {
             }
         }
         Ok(path)
-    }
-
-    /// Deletes the files among `suspects` that no row speaks of. `arriving`: those that were on their
-    /// way before this state of the rows.
-    pub fn tidy_attachments(
-        &mut self,
-        bytes: &AttachmentBytes,
-        suspects: Suspects,
-        arriving: &[AttachmentId],
-    ) -> Result<(), StoreError> {
-        let Some(files) = &bytes.files else { return Ok(()) };
-        for id in arriving {
-            let params = [Param::Id(id.uuid())];
-            if query_one(self.conn, sql::UPLOAD_ARRIVING, &params, |_| Ok(()))?.is_none() {
-                files.forget_arriving(*id)?;
-            }
-        }
-        let objects = match suspects {
-            Suspects::Some(digests) => digests.into_iter().collect(),
-            Suspects::All => files.all_objects()?,
-        };
-        for digest in objects {
-            let params = [Param::Bytes(&digest.0)];
-            if query_one(self.conn, sql::CONTENT_KNOWN, &params, |_| Ok(()))?.is_none() {
-                files.remove_object(digest)?;
-            }
-        }
-        Ok(())
     }
 }
 

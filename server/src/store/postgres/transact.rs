@@ -300,7 +300,7 @@ impl Shared {
         connection: &mut Connection,
         decision: &Decision<T>,
     ) -> Result<String, StoreError> {
-        decision.changes.iter().try_for_each(|change| apply::apply(connection, change))?;
+        apply::apply_all(connection, &decision.changes)?;
         for payload in news::payloads(self.origin, decision) {
             connection.tell_others(&payload);
         }
