@@ -106,7 +106,7 @@ impl Demo {
     async fn answer(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
         if !prompt.comments.is_empty() {
             self.say(comments::in_words(&prompt.comments), turn).await?;
-            if prompt.told(&prompt.text).trim().is_empty() {
+            if prompt.told().trim().is_empty() {
                 return Ok(());
             }
         }
@@ -116,8 +116,10 @@ impl Demo {
     async fn run(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
         let mut steps = parse(&prompt.text).steps;
         // What was said includes what came with it.
-        if let [Step::Echo(text)] = &mut steps[..] {
-            *text = prompt.told(text);
+        if let [Step::Echo(text)] = &mut steps[..]
+            && *text == prompt.text
+        {
+            *text = prompt.told();
         }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
         for step in steps {

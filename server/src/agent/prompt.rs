@@ -42,17 +42,16 @@ impl AgentPrompt {
     pub fn as_text(&self) -> String {
         let attachments = self.enclosed.attachments.iter().zip(&self.paths);
         let attachments = attachments.map(|(one, path)| attachment(one, &path.to_string_lossy()));
-        comments::with_text(self.with_lists(&self.text, attachments.collect()), &self.comments)
+        comments::with_text(self.with_lists(attachments.collect()), &self.comments)
     }
 
-    /// Returns what somebody said of this prompt, and the lists below it, attachments by their names:
-    /// for an agent that opens no file. Without the comments.
-    pub fn told(&self, said: &str) -> String {
+    /// The same for an agent that opens no file, without the comments: attachments by their names.
+    pub fn told(&self) -> String {
         let attachments = self.enclosed.attachments.iter();
-        self.with_lists(said, attachments.map(|one| attachment(one, &one.name)).collect())
+        self.with_lists(attachments.map(|one| attachment(one, &one.name)).collect())
     }
 
-    fn with_lists(&self, said: &str, attachments: Vec<String>) -> String {
+    fn with_lists(&self, attachments: Vec<String>) -> String {
         let files = self.enclosed.files.iter().map(|file| match file.is_directory {
             true => format!("{} (directory)", line(&file.path)),
             false => line(&file.path),
@@ -63,7 +62,7 @@ impl AgentPrompt {
             ("Context", files.collect()),
             ("References", references.collect()),
         ];
-        let mut text = said.to_owned();
+        let mut text = self.text.clone();
         let mut before = if text.is_empty() { "" } else { "\n\n" };
         for (heading, list) in lists {
             if list.is_empty() {
@@ -144,6 +143,6 @@ mod tests {
         assert_eq!(full.as_text(), format!("do it\n\n\n{lists}"));
         let silent = AgentPrompt { text: String::new(), ..full };
         assert_eq!(silent.as_text(), lists);
-        assert_eq!(silent.told(""), lists.replace("/turn/1/", ""));
+        assert_eq!(silent.told(), lists.replace("/turn/1/", ""));
     }
 }
