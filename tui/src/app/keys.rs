@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    fn type_char(&mut self, c: char) {
+    pub(super) fn type_char(&mut self, c: char) {
         self.permission.typed(self.now);
         if self.composer.type_char(c, self.now) == Some(Enter::Submit) {
             self.submit();

@@ -12,7 +12,7 @@ use usher_shared::time::MonoMillis;
 
 use super::calls::Asked;
 use super::state::State;
-use crate::keymap::{Command, Context, Key, key_for};
+use crate::keymap::{Command, Context, Key, key_for, text_of};
 use crate::view::clean::Clean;
 use crate::view::wrap::{pack, wrap};
 
@@ -291,7 +291,8 @@ impl State {
         pack(&items, columns, self.theme.signs.dot, self.theme.signs.cut)
     }
 
-    /// Answers the open question with the option of `key`, if there is one.
+    /// Answers the open question with the option of `key`. Any other character begins a draft, and with
+    /// that the card takes no more keys: whoever types a sentence does not answer with its letters.
     pub(crate) fn answer(&mut self, key: crossterm::event::KeyEvent) {
         let Some(mirror) = self.mirror() else { return };
         let session = mirror.session();
@@ -308,6 +309,8 @@ impl State {
             };
             self.permission.answered();
             self.call(Asked::Answer, &request);
+        } else if let Some(c) = text_of(key) {
+            self.type_char(c);
         }
     }
 }

@@ -200,7 +200,6 @@ fn a_question_takes_the_focus_after_half_a_second_without_keys() {
     peer.key(KeyCode::Backspace);
     assert_eq!(peer.asked_for("permission.respond").len(), 0);
     peer.pass(600);
-    peer.key(KeyCode::Char('x'));
     peer.key(KeyCode::Enter);
     assert_eq!(peer.asked_for("permission.respond").len(), 0);
     assert_eq!(peer.asked_for("message.queue.add").len(), 0);
@@ -210,6 +209,19 @@ fn a_question_takes_the_focus_after_half_a_second_without_keys() {
     let asked = peer.asked_for("permission.respond");
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["option_id"], json!("always"));
+}
+
+#[test]
+fn a_sentence_that_begins_over_a_question_does_not_answer_with_its_letters() {
+    let mut peer = Peer::online(80, 24);
+    peer.ask("rm -rf /");
+    peer.pass(2_000);
+    peer.type_text("please not");
+    assert_eq!(peer.asked_for("permission.respond").len(), 0);
+    assert_eq!(peer.draft(), "please not");
+    peer.alt('a');
+    peer.key(KeyCode::Char('r'));
+    assert_eq!(peer.asked_for("permission.respond")[0]["option_id"], json!("no"));
 }
 
 #[test]
