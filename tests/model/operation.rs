@@ -163,7 +163,13 @@ pub(crate) fn sequence() -> impl Strategy<Value = Vec<Step>> {
     let race = (0..SESSIONS, operation(), operation())
         .prop_map(|(session, first, second)| Step::Race(first.of(session), second.of(session)));
     let step = prop_oneof![8 => one, 1 => pipelined, 1 => race];
-    prop::collection::vec(step, STEPS)
+    let steps = prop::collection::vec(step, STEPS);
+    // Where nothing starts by itself, more waits: there is something to merge, edit and move.
+    (0..=SESSIONS, operation(), steps).prop_map(|(parked, park, steps)| {
+        let park = Operation { kind: Kind::AutoRunOff, ..park };
+        let park = |session| Step::One(Link::First, park.clone().of(session));
+        (0..parked).map(park).chain(steps).collect()
+    })
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
