@@ -194,7 +194,7 @@ fn attached() -> impl Strategy<Value = Option<Vec<Attached>>> {
         10 => any::<Index>().prop_map(Attached::Staged),
         4 => any::<Index>().prop_map(Attached::Kept),
         2 => Just(Attached::AllKept),
-        2 => any::<Index>().prop_map(Attached::Any),
+        5 => any::<Index>().prop_map(Attached::Any),
     ];
     prop_oneof![
         1 => Just(None),
@@ -444,8 +444,8 @@ impl Operation {
         let prompt = Prompt {
             attachments: self.offered(model, attached, None),
             content: self.prompt.to_owned(),
-            model: self.unusual(16).then(|| "demo-fast".to_owned()),
-            plan_mode: self.unusual(24),
+            model: self.unusual(40).then(|| "demo-fast".to_owned()),
+            plan_mode: self.unusual(64),
         };
         Ask::Add { admission_id, prompt }
     }
