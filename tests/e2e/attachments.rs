@@ -6,12 +6,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use usher_tests::chat::{Chat, accepted, by_role, string};
 use usher_tests::client::{Answer, Client, Refusal, merge, timed};
+use usher_tests::lease_clock::LeaseClock;
 use usher_tests::scene::{Scene, let_passes_run, refused};
 use usher_tests::server::Launch;
 use usher_tests::uploads::{base64, ids, inline, named, names, sha256};
 
 /// An agent that says what it got: its prompt, and what is in the files that the prompt names.
-const READER: &str = "[agents.reader]\nkind = \"command\"\ncommand = \"sh\"\nargs = [\"-c\", '''
+const READER: &str =
+    "[agents.reader]\nkind = \"command\"\ncommand = \"sh\"\nmodels = [\"m\"]\nargs = [\"-c\", '''
 cat > prompt; cat prompt; echo
 sed -n 's/^- \\(.*\\) (.*)$/\\1/p' prompt | while read -r path; do cat \"$path\"; echo; done''']\n";
 
@@ -487,5 +489,63 @@ async fn bytes_are_read_in_pieces_that_fit_and_to_their_end() {
     for length in [0, 524_289] {
         let refusal = scene.client.request("attachment.read", part(0, length)).await;
         assert_eq!(refusal, too_much("length", json!({"limit": 524_288})));
+    }
+}
+
+#[tokio::test]
+async fn c053_a_file_that_was_picked_for_an_edit_goes_with_that_prompt_or_nowhere() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    let chat = scene.chat.clone();
+    let entry = scene.admit("B").await;
+    let picked = scene.client.upload(&chat, "picked", b"picked").await;
+    let begun = scene.act("message.queue.edit.begin", json!({"entry_id": entry})).await;
+    let save = |operation: &str, content: &str, attachments: Value| {
+        json!({
+            "entry_id": entry, "lease_id": begun["lease_id"], "operation_id": operation,
+            "expected_target_revision": 1, "content": content, "attachments": attachments,
+        })
+    };
+    for (n, blank) in ["", "  \n\t", "\u{200b}"].into_iter().enumerate() {
+        let alone = save(&format!("o{n}"), blank, json!([]));
+        assert_eq!(scene.ask("message.queue.update", alone).await, too_much("content", json!({})));
+    }
+    // With a file it says something.
+    scene.act("message.queue.update", save("o4", "", json!([named(&picked)]))).await;
+    let lease = json!({"entry_id": entry, "lease_id": begun["lease_id"]});
+    scene.act("message.queue.edit.end", lease).await;
+    scene.client.admit(&chat, "next", "next").await;
+    scene.run_all().await;
+    assert_eq!(scene.prompts().await, ["", "next"]);
+    assert_eq!(prompt_names(&mut scene).await, [vec!["picked"], vec![]]);
+}
+
+#[tokio::test]
+async fn c099_a_save_after_the_lease_expired_claims_nothing_and_releases_nothing() {
+    let launch = Launch::new().config("dispatch_pass = \"20ms\"");
+    let (clock, launch) = LeaseClock::keep(launch);
+    let mut scene = Scene::of(&launch).await;
+    scene.park().await;
+    let chat = scene.chat.clone();
+    let u1 = scene.client.upload(&chat, "u1", b"one").await;
+    let added = scene.client.add_with(&chat, "k", "B", vec![named(&u1)]).await;
+    let (entry, _) = accepted(&added);
+    let u2 = scene.client.upload(&chat, "u2", b"two").await;
+    let begun = scene.act("message.queue.edit.begin", json!({"entry_id": entry})).await;
+    clock.advance(60_000);
+    let late = json!({
+        "entry_id": entry, "lease_id": begun["lease_id"], "operation_id": "o",
+        "expected_target_revision": 1, "content": "B2",
+        "attachments": [named(&u2), inline("new", b"three")],
+    });
+    assert_eq!(scene.ask("message.queue.update", late).await, refused("edit_conflict"));
+    let_passes_run(&scene.server).await;
+    assert_eq!(ids(&scene.client.entries(&chat).await[0]), std::slice::from_ref(&u1));
+    assert_eq!(scene.client.bytes_of(&u1).await.unwrap(), b"one");
+    accepted(&scene.client.add_with(&chat, "k2", "C", vec![named(&u2)]).await);
+    // What came inside the late save is nowhere.
+    let objects = scene.server.launch().data_dir().join("attachments/objects");
+    if scene.server.launch().home().database().is_none() {
+        assert_eq!(files_in(&objects), 2);
     }
 }

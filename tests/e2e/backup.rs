@@ -13,6 +13,7 @@ use usher_tests::client::Client;
 use usher_tests::home::Home;
 use usher_tests::server::{Launch, Server};
 use usher_tests::trace::strace_injecting;
+use usher_tests::uploads::{ids, inline, named};
 
 /// Links that admit while the copy is made.
 const LINKS: usize = 6;
@@ -64,6 +65,38 @@ fn restored(file: &Path) -> Launch {
     fs::create_dir_all(launch.data_dir()).unwrap();
     fs::copy(file, launch.data_dir().join("usher.db")).unwrap();
     launch
+}
+
+#[tokio::test]
+async fn attachments_come_along_beside_the_copy_and_are_there_when_it_is_restored() {
+    let server = Server::start();
+    let launch = server.launch().clone();
+    let mut client = Client::connect(&server).await;
+    let chat = Chat::parked(&mut client).await;
+    let upload = client.upload(&chat, "u", b"uploaded").await;
+    let both = vec![named(&upload), inline("i", b"inline")];
+    let entry = client.add_with(&chat, "k", "look", both).await.unwrap();
+    let file = launch.home().path("backup.db");
+    let folder = launch.home().path("backup.db.attachments");
+    let output = backup(&launch, &file).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    // A folder of that name is not written into.
+    fs::remove_file(&file).unwrap();
+    let output = backup(&launch, &file).output().unwrap();
+    assert!(said(&output).contains("backup.db.attachments exists"), "{}", said(&output));
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(backup(&launch, &file).output().unwrap().status.success());
+
+    let restored = restored(&file);
+    let objects = restored.data_dir().join("attachments/objects");
+    fs::create_dir_all(objects.parent().unwrap()).unwrap();
+    let copied = Command::new("cp").arg("-r").arg(&folder).arg(&objects).status().unwrap();
+    assert!(copied.success());
+    let server = restored.start();
+    let mut client = Client::connect(&server).await;
+    for (id, data) in ids(&entry).iter().zip([b"uploaded".as_slice(), b"inline"]) {
+        assert_eq!(client.bytes_of(id).await.unwrap(), data);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

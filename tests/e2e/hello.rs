@@ -53,6 +53,7 @@ async fn hello_tells_all_about_the_server_and_its_limits() {
                 "references_max": 100,
                 "context_files_max": 200,
                 "entries_max": 1_000,
+                "metadata_bytes_max": 65_536,
                 "in_flight_max": 64,
                 "lease_ttl_ms": 60_000,
                 "status_bytes_max": 4_194_304,

@@ -34,7 +34,7 @@ async fn c102_a_prompt_whose_file_is_gone_is_not_sent_without_it_and_others_go_o
     assert_eq!(entries[0]["id"], accepted(&added).0.as_str());
     assert_eq!(scene.auto_run().await, (json!(false), json!("failed")));
     let (notice, text) = scene.last_notice().await;
-    assert_eq!(notice, "turn_failed");
+    assert_eq!(notice, "start_failed");
     assert!(text.contains("attachments"), "{text}");
     assert_eq!(scene.prompts().await, [""; 0]);
     let other = Chat::watched(&mut scene.client).await;

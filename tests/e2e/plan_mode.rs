@@ -45,11 +45,11 @@ async fn said(scene: &mut Scene) -> String {
 }
 
 /// Fails unless the newest turn failed for this and the prompt waits as it did before.
-async fn assert_kept(scene: &mut Scene, reason: &str, text: &str) {
+async fn assert_kept(scene: &mut Scene, notice: &str, text: &str) {
     let ended = scene.client.notified("turn.ended", |_| true).await;
     let got = (&ended["outcome"], &ended["reason"], &ended["text"]);
-    assert_eq!(got, (&json!("failed"), &json!(reason), &json!(text)));
-    assert_eq!(scene.last_notice().await, (json!(reason), text.to_owned()));
+    assert_eq!(got, (&json!("failed"), &json!("start_failed"), &json!(text)));
+    assert_eq!(scene.last_notice().await, (json!(notice), text.to_owned()));
     assert_eq!(scene.auto_run().await, (json!(false), json!("failed")));
     assert_eq!(scene.prompts().await, Vec::<String>::new());
 }

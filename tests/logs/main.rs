@@ -7,11 +7,16 @@ use std::path::Path;
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
+use usher_shared::vocabulary::EditEvent;
 use usher_tests::chat::Chat;
 use usher_tests::cli::UserHome;
 use usher_tests::client::Client;
+use usher_tests::lease_clock::LeaseClock;
+use usher_tests::leases::{begin, editing, end, save};
 use usher_tests::pty::Terminal;
+use usher_tests::scene::Scene;
 use usher_tests::server::{Launch, Server};
+use usher_tests::uploads::{inline, named};
 
 /// Stands for everything nobody but its owner may read.
 const SECRET: &str = "sEcReT-7f3a";
@@ -81,9 +86,30 @@ async fn prompts(client: &mut Client, chat: &Chat) {
         let conflict = client.request("plan.comment.update", chat.with(stale)).await;
         assert_eq!(conflict.unwrap_err().code, "plan_comment_conflict");
     }
+    attachments(client, chat).await;
     let entry = client.admit(chat, SECRET, SECRET).await;
     client.ok("message.queue.remove", chat.with(json!({"entry_id": entry}))).await;
     client.ok("message.queue.cancel", chat.identity()).await;
+}
+
+/// Files whose names and bytes are secrets, good ones and wrong ones.
+async fn attachments(client: &mut Client, chat: &Chat) {
+    let upload = client.upload(chat, SECRET, SECRET.as_bytes()).await;
+    let both = vec![named(&upload), inline(SECRET, SECRET.as_bytes())];
+    client.add_with(chat, &format!("{SECRET}-files"), SECRET, both.clone()).await.unwrap();
+    let again = client.add_with(chat, &format!("{SECRET}-again"), SECRET, both).await;
+    assert_eq!(again.unwrap_err().code, "attachment_unavailable");
+    let begun = client.begin_upload(chat, SECRET, SECRET.as_bytes()).await.unwrap();
+    let id = begun["attachment_id"].as_str().unwrap().to_owned();
+    client.append(&id, 0, &vec![b'x'; SECRET.len()]).await.unwrap();
+    assert_eq!(client.finish(&id).await.unwrap_err().code, "validation");
+    let mut pointing = chat.prompt(&format!("{SECRET}-reference"), SECRET);
+    pointing["entity_references"] = json!([{"kind": "file", "id": SECRET, "title": SECRET}]);
+    let nowhere = client.request("message.queue.add", pointing).await;
+    assert_eq!(nowhere.unwrap_err().code, "reference_invalid");
+    client.set_auto_run(chat, true).await;
+    client.until_settled(chat).await;
+    client.set_auto_run(chat, false).await;
 }
 
 async fn wrong_input(server: &Server, client: &mut Client) {
@@ -135,6 +161,45 @@ async fn the_most_verbose_log_of_the_server_holds_no_secret() {
         assert!(log.lines().count() > 20, "the log is not verbose:\n{log}");
         assert_no_secret(&log, &[SECRET, &token]);
     }
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_edits_is_logged_by_its_kind_alone() {
+    let (clock, launch) = LeaseClock::keep(Launch::new().config("dispatch_pass = \"20ms\""));
+    let mut scene = Scene::of(&launch).await;
+    scene.park().await;
+    let ids = scene.admit_all(&[SECRET, "B", "C"]).await;
+    let chat = scene.chat.clone();
+    let (client, mut other) = (&mut scene.client, Client::connect(&scene.server).await);
+    let lease = editing(client, &chat, &ids[0]).await;
+    assert!(begin(&mut other, &chat, &ids[0]).await.is_err());
+    assert!(save(client, &chat, &lease.at(9), "o1", SECRET).await.is_err());
+    save(client, &chat, &lease, "o2", SECRET).await.unwrap();
+    end(client, &chat, &lease, true).await.unwrap();
+    editing(client, &chat, &ids[1]).await;
+    clock.advance(60_000);
+    client.notified("message.queue.edit.lost", |_| true).await;
+    // What the first save brought is there, so the second one writes nothing; and what it did not
+    // claim cannot be looked for.
+    let lease = editing(client, &chat, &ids[2]).await;
+    let files = json!([inline(SECRET, SECRET.as_bytes())]);
+    let with_files = |operation: &str| {
+        json!({
+            "entry_id": ids[2], "lease_id": lease.lease_id, "operation_id": operation,
+            "expected_target_revision": 1, "content": SECRET, "attachments": files,
+        })
+    };
+    client.ok("message.queue.update", chat.with(with_files("o3"))).await;
+    let incoming = scene.server.launch().data_dir().join("attachments/incoming");
+    fs::remove_dir(&incoming).unwrap();
+    fs::write(&incoming, "").unwrap();
+    assert!(client.request("message.queue.update", chat.with(with_files("o4"))).await.is_err());
+    let log = scene.server.log();
+    for word in EditEvent::ALL {
+        let said = format!("edit_event={word}");
+        assert!(log.lines().any(|line| line.contains(&said)), "{said}\n{log}");
+    }
+    assert_no_secret(&log, &[SECRET]);
 }
 
 #[test]

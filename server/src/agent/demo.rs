@@ -106,7 +106,7 @@ impl Demo {
     async fn answer(&mut self, prompt: &AgentPrompt, turn: &mut Turn) -> Result<(), Stop> {
         if !prompt.comments.is_empty() {
             self.say(comments::in_words(&prompt.comments), turn).await?;
-            if prompt.as_told().trim().is_empty() {
+            if prompt.told().trim().is_empty() {
                 return Ok(());
             }
         }
@@ -119,7 +119,7 @@ impl Demo {
         if let [Step::Echo(text)] = &mut steps[..]
             && *text == prompt.text
         {
-            *text = prompt.as_told();
+            *text = prompt.told();
         }
         let ends_deaf = steps.last() == Some(&Step::Deaf);
         for step in steps {

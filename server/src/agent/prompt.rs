@@ -46,7 +46,7 @@ impl AgentPrompt {
     }
 
     /// The same for an agent that opens no file, without the comments: attachments by their names.
-    pub fn as_told(&self) -> String {
+    pub fn told(&self) -> String {
         let attachments = self.enclosed.attachments.iter();
         self.with_lists(attachments.map(|one| attachment(one, &one.name)).collect())
     }
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(full.as_text(), format!("do it\n\n\n{lists}"));
         let silent = AgentPrompt { text: String::new(), ..full };
         assert_eq!(silent.as_text(), lists);
-        assert_eq!(silent.as_told(), lists.replace("/turn/1/", ""));
+        assert_eq!(silent.told(), lists.replace("/turn/1/", ""));
     }
 }

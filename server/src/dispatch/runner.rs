@@ -20,7 +20,7 @@ use crate::domain::event::TurnStart;
 use crate::domain::plan::Comment;
 use crate::domain::turn_end::TurnEnd;
 use crate::net::{Broadcast, Hub};
-use crate::service::{NewText, Service, TurnError};
+use crate::service::{LaidOut, NewText, Service, TurnError};
 use crate::stop;
 
 /// An agent that ran no turn for this long is stopped; the next turn starts it again.
@@ -61,6 +61,16 @@ struct Asked {
     /// The server's name for it.
     id: PermissionId,
     answered: oneshot::Receiver<Answer>,
+}
+
+/// What a turn needs before its agent may have anything.
+struct Prepared {
+    prompt: AgentPrompt,
+    /// The files of the prompt, for as long as the turn lasts.
+    laid_out: LaidOut,
+    agent: AgentHandle,
+    /// How long a cancel may take.
+    patience: Duration,
 }
 
 /// A running turn.
@@ -141,32 +151,9 @@ impl Runner {
         stop::point("after_reservation");
         stop::pause("reservation", self.session).await;
         let id = start.turn_id;
-        if let Some(end) = self.lacking(&start) {
-            return self.end(id, end).await;
-        }
-        let comments = match self.comments(&start).await {
-            Ok(comments) => comments,
-            Err(error) => return self.end(id, not_started(&error)).await,
-        };
-        let (agent, patience) = match self.take_agent(&start) {
-            Ok(taken) => taken,
-            Err(text) => {
-                let reason = Some(TurnReason::StartFailed);
-                return self
-                    .end(id, TurnEnd { outcome: TurnOutcome::Failed, reason, text: Some(text) })
-                    .await;
-            }
-        };
-        // Without them, nothing is sent: a prompt never reaches an agent without its files.
-        let laid_out = self.service.lay_out(id, &start.enclosed.attachments).await;
-        let laid_out = match laid_out {
-            Ok(laid_out) => laid_out,
-            Err(error) => {
-                self.agent = Some(agent);
-                let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
-                let text = Some(format!("attachments: {error}"));
-                return self.end(id, TurnEnd { outcome, reason, text }).await;
-            }
+        let Prepared { prompt, laid_out, agent, patience } = match self.prepare(&start).await {
+            Ok(prepared) => prepared,
+            Err(end) => return self.end(id, end).await,
         };
         let handed = insist(|| self.service.hand_over(self.session, id)).await;
         match handed {
@@ -180,6 +167,25 @@ impl Runner {
         }
         stop::point("after_hand_over");
         stop::pause("hand_over", self.session).await;
+        // An agent that is gone by now shows in its events.
+        drop(agent.commands.send(AgentCommand::Prompt(prompt)).await);
+        let scribe = Scribe::new(self.service.clone(), Arc::clone(&self.hub), self.session, id);
+        let turn = Turn { id, accepted: false, asked: None, patience, grace_over: None, scribe };
+        self.follow(turn, agent).await;
+        drop(laid_out);
+        self.last_turn = Some(id);
+    }
+
+    /// Gets everything that a turn needs before its agent may have anything: without all that it
+    /// carries a prompt is not sent. Returns how the turn ends if something is missing.
+    async fn prepare(&mut self, start: &TurnStart) -> Result<Prepared, TurnEnd> {
+        if let Some(end) = self.lacking(start) {
+            return Err(end);
+        }
+        let comments = self.comments(start).await.map_err(|error| not_started(&error))?;
+        let laid_out = self.service.lay_out(start.turn_id, &start.enclosed.attachments).await;
+        let laid_out = laid_out.map_err(|error| not_started(&format!("attachments: {error}")))?;
+        let (agent, patience) = self.take_agent(start).map_err(|text| not_started(&text))?;
         let prompt = AgentPrompt {
             text: start.text.to_string(),
             enclosed: start.enclosed.clone(),
@@ -188,13 +194,7 @@ impl Runner {
             plan_mode: start.run.plan_mode,
             comments,
         };
-        // An agent that is gone by now shows in its events.
-        drop(agent.commands.send(AgentCommand::Prompt(prompt)).await);
-        let scribe = Scribe::new(self.service.clone(), Arc::clone(&self.hub), self.session, id);
-        let turn = Turn { id, accepted: false, asked: None, patience, grace_over: None, scribe };
-        self.follow(turn, agent).await;
-        drop(laid_out);
-        self.last_turn = Some(id);
+        Ok(Prepared { prompt, laid_out, agent, patience })
     }
 
     /// Returns the plan comments that a prompt answers.
@@ -392,7 +392,7 @@ async fn at(instant: Option<Instant>) {
 }
 
 /// How a turn ends that the store does not let begin.
-fn not_started(error: &TurnError) -> TurnEnd {
+fn not_started(error: &impl std::fmt::Display) -> TurnEnd {
     let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
     TurnEnd { outcome, reason, text: Some(error.to_string()) }
 }

@@ -111,7 +111,7 @@ pub(super) async fn frames(
                     let ended = TurnEnded {
                         turn_id: *turn_id,
                         outcome: *outcome,
-                        reason: *reason,
+                        reason: reason.map(wire::turn_reason),
                         text: text.clone(),
                     };
                     notify(notification::TURN_ENDED, place.stamped(ended))

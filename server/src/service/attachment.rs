@@ -110,7 +110,14 @@ impl Service {
         let upload = self.upload(&caller, id).await?;
         let size = upload.about.size_bytes;
         let appended = match upload.stage {
-            Stage::Receiving => bytes.append(upload, offset, data).await.map_err(not_stored)?,
+            Stage::Receiving => {
+                let appended = bytes.append(upload, offset, data).await.map_err(not_stored)?;
+                // The first bytes make a file: not for an upload that ended meanwhile.
+                if offset == 0 && self.upload(&caller, id).await?.stage != Stage::Receiving {
+                    self.forget_arriving(id).await;
+                }
+                appended
+            }
             Stage::Ready => new_part(size, size, offset, data.len()).map(|_| size),
             Stage::Claimed => return Err(TransactError::Refused(UploadGone.into())),
         };
@@ -135,14 +142,22 @@ impl Service {
             true => self.store.read_aside(move |reads| reads.settled(&upload)).await,
             false => bytes.settle(upload).await,
         };
-        let held = match whole.map_err(not_stored)? {
-            Whole::Yes(held) => held,
-            Whole::Short { received } => {
-                return Err(TransactError::Refused(UploadError::Short { received }));
-            }
-            Whole::Others => {
-                self.abort_upload(caller, id).await?;
-                return Err(TransactError::Refused(UploadError::OtherBytes));
+        let held = match whole {
+            Ok(Whole::Yes(held)) => held,
+            failed => {
+                // Another link may have finished it, or given it up.
+                let still = self.upload(&caller, id).await?;
+                if still.stage != Stage::Receiving {
+                    return Ok(size);
+                }
+                let refusal = match failed.map_err(not_stored)? {
+                    Whole::Short { received } => UploadError::Short { received },
+                    Whole::Yes(_) | Whole::Others => {
+                        self.abort_upload(caller, id).await?;
+                        UploadError::OtherBytes
+                    }
+                };
+                return Err(TransactError::Refused(refusal));
             }
         };
         let finished = self
@@ -160,6 +175,9 @@ impl Service {
                 })
             })
             .await;
+        if finished.is_err() {
+            bytes.suspect(&held);
+        }
         drop(held);
         finished?;
         self.forget_arriving(id).await;
@@ -183,7 +201,8 @@ impl Service {
             })
             .await?;
         self.forget_arriving(id).await;
-        self.store.attachments().mark_untidy();
+        // It may have been whole, and another link may have sent more of it just now.
+        self.store.attachments().suspect_all();
         Ok(())
     }
 
@@ -209,11 +228,14 @@ impl Service {
             false => bytes.read(upload.about.sha256, offset, wanted).await,
             true => self.store.read(move |reads| parts(reads, id, offset, wanted)).await,
         };
-        let data = data.map_err(not_stored)?;
-        if data.len() < wanted {
-            let error = StoreError::Damaged("bytes of an attachment are missing");
-            return Err(not_stored(error));
-        }
+        // Its bytes may be gone with its row since that was looked at, or without it.
+        let data = match data {
+            Ok(data) if data.len() == wanted => data,
+            Ok(_) | Err(StoreError::Damaged(_)) => {
+                return Err(TransactError::Refused(UploadGone.into()));
+            }
+            Err(error) => return Err(not_stored(error)),
+        };
         Ok(BytesFound { eof: left == wanted as u64, data })
     }
 
@@ -228,7 +250,7 @@ impl Service {
     async fn forget_arriving(&self, id: AttachmentId) {
         let bytes = self.store.attachments();
         if let Err(error) = bytes.forget_arriving(id).await {
-            bytes.mark_untidy();
+            bytes.suspect_all();
             warn!(upload = %id, %error, "the file of an upload was not removed yet");
         }
     }
@@ -245,8 +267,7 @@ impl Service {
     /// The request that brought these was refused, or it was a replay: nothing carries what only it
     /// brought.
     pub(super) fn let_go(&self, held: Held) {
-        drop(held);
-        self.store.attachments().mark_untidy();
+        self.store.attachments().suspect(&held);
     }
 
     /// Takes back at once what a refused request brought. What fails is left to the next pass.
@@ -260,7 +281,7 @@ impl Service {
 
     /// Sessions were deleted with all that they held: files may be left that no row speaks of.
     pub fn attachments_were_purged(&self) {
-        self.store.attachments().mark_untidy();
+        self.store.attachments().suspect_all();
     }
 
     /// Gives an agent the files of a turn.
@@ -303,22 +324,27 @@ impl Service {
                     Ok::<_, StoreError>(Decision { changes, events: Vec::new(), reply: () })
                 })
                 .await?;
-            bytes.mark_untidy();
+            bytes.suspect_all();
             debug!("attachments that nothing carries were deleted");
         }
-        if bytes.was_untidy()
-            && let Err(error) = self.tidy_attachments().await
-        {
-            bytes.mark_untidy();
-            return Err(TransactError::NotStored(error));
-        }
-        Ok(())
+        self.tidy_attachments().await.map_err(TransactError::NotStored)
     }
 
     async fn tidy_attachments(&self) -> Result<(), StoreError> {
-        let bytes = self.store.attachments().clone();
-        let tidying = bytes.begin_tidying().await?;
-        self.store.read_aside(move |reads| reads.tidy_attachments(&bytes, &tidying)).await
+        let bytes = self.store.attachments();
+        let Some(suspects) = bytes.take_suspects() else { return Ok(()) };
+        let tidied = async {
+            let tidying = bytes.begin_tidying().await?;
+            let bytes = bytes.clone();
+            let tidy =
+                move |reads: &mut Reads<'_>| reads.tidy_attachments(&bytes, suspects, &tidying);
+            self.store.read_aside(tidy).await
+        };
+        let tidied = tidied.await;
+        if tidied.is_err() {
+            bytes.suspect_all();
+        }
+        tidied
     }
 }
 

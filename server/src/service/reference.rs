@@ -81,7 +81,9 @@ fn all_inside(directory: &Path, paths: &[PathBuf]) -> Pointing {
     };
     let is_inside = |path: &PathBuf| {
         directory.join(path).canonicalize().is_ok_and(|found| {
-            found.starts_with(&directory) && access(&found, Access::READ_OK).is_ok()
+            found.starts_with(&directory)
+                && (found.is_file() || found.is_dir())
+                && access(&found, Access::READ_OK).is_ok()
         })
     };
     match paths.iter().all(is_inside) {

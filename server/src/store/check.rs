@@ -12,8 +12,6 @@ mod provenance;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
 use super::{DatabaseUrl, StoreFiles};
@@ -59,14 +57,20 @@ pub fn check(files: &StoreFiles) -> Result<CheckReport, StoreError> {
         let rows = check_rows(&mut reader)?;
         report.checked += rows.checked + 1;
         report.violations = rows.violations;
-        report.violations.extend(check_files(&mut reader, &files.attachments)?);
+        report.violations.extend(check_files(&mut reader, files)?);
     }
     Ok(report)
 }
 
 /// Checks that the files that rows speak of are there.
-fn check_files(conn: &mut dyn Conn, folder: &Path) -> Result<Option<Violation>, StoreError> {
-    let mut keys = attachments::files_without_bytes(conn, folder)?;
+fn check_files(conn: &mut dyn Conn, files: &StoreFiles) -> Result<Option<Violation>, StoreError> {
+    let mut keys = attachments::files_without_bytes(conn, &files.attachments)?;
+    if !keys.is_empty() {
+        // A server may have deleted both, rows and files, since the rows were read.
+        let mut now = sqlite::open_from_outside(&files.database)?;
+        let still = attachments::files_without_bytes(&mut now, &files.attachments)?;
+        keys.retain(|key| still.contains(key));
+    }
     let count = keys.len() as u64;
     keys.truncate(KEYS_MAX);
     Ok((count > 0).then_some(Violation {

@@ -39,7 +39,7 @@ mod users;
 mod writer;
 
 pub(crate) use attachments::digest;
-pub use attachments::{AttachmentBytes, Held, TurnFolder, Whole};
+pub use attachments::{AttachmentBytes, Held, Suspects, TurnFolder, Whole};
 pub use backup::{BackupError, backup};
 pub use check::{CheckReport, Violation, check, check_database};
 pub use error::{StoreError, TransactError};

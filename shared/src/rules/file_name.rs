@@ -1,7 +1,7 @@
 //! The name of an attachment: for people, and of the file that an agent sees.
 
 use crate::limits::ATTACHMENT_NAME_BYTES_MAX;
-use crate::prompt::cut_at_char;
+use crate::prompt::{cut_at_char, is_blank};
 
 /// What a name without anything to show becomes.
 const NAMELESS: &str = "file";
@@ -16,7 +16,8 @@ pub fn clean_file_name(name: &str) -> String {
     let shown: String = last.chars().filter(|c| !c.is_control() && !turns_text(*c)).collect();
     let shown = shown.trim();
     match shown {
-        "" | "." | ".." => NAMELESS.to_owned(),
+        "." | ".." => NAMELESS.to_owned(),
+        _ if is_blank(shown) => NAMELESS.to_owned(),
         _ if shown.len() <= ATTACHMENT_NAME_BYTES_MAX => shown.to_owned(),
         _ => cut(shown),
     }
@@ -54,6 +55,7 @@ mod tests {
             ("dir/", "file"),
             ("", "file"),
             (" \t", "file"),
+            ("\u{200b}\u{feff}", "file"),
             (".bashrc", ".bashrc"),
             ("a\u{1b}[31mb\n.png", "a[31mb.png"),
             ("exe.\u{202e}gnp.sh", "exe.gnp.sh"),

@@ -8,6 +8,7 @@ use usher_shared::protocol::edit::{
     QueueUpdateParams, QueueUpdateReply,
 };
 
+use super::queue::lanes;
 use super::{Routed, Router};
 use crate::domain::lease::Ask;
 use crate::net::lanes::Lane;
@@ -72,15 +73,12 @@ impl Router {
         let target = wire::target(&params.identity);
         let (entry_id, operation_id) = (params.entry_id, params.operation_id.clone());
         let edit = wire::edit(params, self.context.link)?;
-        self.work(
-            [Lane::Session(target.session_id)],
-            QueueUpdateParams::ACTION,
-            move |context| async move {
-                let saved = context.service.save_edit(context.caller, target, entry_id, edit).await;
-                let target_revision =
-                    saved.map_err(|error| wire::transact_error(error, wire::edit_error))?;
-                Ok(QueueUpdateReply { entry_id, operation_id, target_revision })
-            },
-        )
+        let lanes = lanes(target.session_id, edit.attachments.as_deref().unwrap_or_default());
+        self.work(lanes, QueueUpdateParams::ACTION, move |context| async move {
+            let saved = context.service.save_edit(context.caller, target, entry_id, edit).await;
+            let target_revision =
+                saved.map_err(|error| wire::transact_error(error, wire::edit_error))?;
+            Ok(QueueUpdateReply { entry_id, operation_id, target_revision })
+        })
     }
 }

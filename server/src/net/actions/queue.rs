@@ -1,6 +1,7 @@
 //! Requests about what waits.
 
 use usher_shared::error::WireError;
+use usher_shared::id::SessionId;
 use usher_shared::limits::ENTRIES_MAX;
 use usher_shared::protocol::Request;
 use usher_shared::protocol::queue::{
@@ -11,8 +12,15 @@ use usher_shared::protocol::queue::{
 };
 
 use super::{Routed, Router};
+use crate::domain::attachment::Offered;
 use crate::net::lanes::Lane;
 use crate::net::wire;
+
+/// What names uploads comes behind what was said about them before.
+pub(super) fn lanes(session: SessionId, offered: &[Offered]) -> Vec<Lane> {
+    let uploads = offered.iter().filter_map(Offered::named).map(Lane::Upload);
+    [Lane::Session(session)].into_iter().chain(uploads).collect()
+}
 
 impl Router {
     pub(super) fn queue_get(self, params: QueueGetParams) -> Routed {
@@ -31,16 +39,13 @@ impl Router {
 
     pub(super) fn queue_add(self, params: QueueAddParams) -> Routed {
         let (target, submission) = wire::submission(params, &self.context.caller)?;
-        self.work(
-            [Lane::Session(target.session_id)],
-            QueueAddParams::ACTION,
-            move |context| async move {
-                let admitted = context.service.add(context.caller, target, submission).await;
-                let admitted =
-                    admitted.map_err(|error| wire::transact_error(error, wire::add_error))?;
-                Ok(wire::admitted(&target, admitted))
-            },
-        )
+        let lanes = lanes(target.session_id, &submission.offered);
+        self.work(lanes, QueueAddParams::ACTION, move |context| async move {
+            let admitted = context.service.add(context.caller, target, submission).await;
+            let admitted =
+                admitted.map_err(|error| wire::transact_error(error, wire::add_error))?;
+            Ok(wire::admitted(&target, admitted))
+        })
     }
 
     pub(super) fn queue_remove(self, params: QueueRemoveParams) -> Routed {

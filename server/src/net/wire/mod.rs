@@ -29,7 +29,7 @@ pub(super) use plan::{comment, comment_update, new_comment, plan};
 pub(super) use queue::{admitted, send_now, status, submission};
 pub(super) use session::{existing_directory, permission, session, task, task_request, user};
 pub(super) use size::fitting;
-pub(super) use transcript::{PageEnd, message, page};
+pub(super) use transcript::{PageEnd, message, page, turn_reason};
 
 use crate::domain::lease::LinkId;
 use crate::domain::session::{Caller, Target};

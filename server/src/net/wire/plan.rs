@@ -2,6 +2,7 @@
 
 use usher_shared::error::WireError;
 use usher_shared::limits::{COMMENT_BODY_BYTES_MAX, SELECTED_TEXT_BYTES_MAX};
+use usher_shared::prompt::is_blank;
 use usher_shared::protocol::plan::{
     self as wire_plan, CommentAddParams, CommentUpdateParams, PlanReply,
 };
@@ -26,7 +27,7 @@ pub(in crate::net) fn comment_update(
 
 fn body(body: String) -> Result<String, WireError> {
     bounded("body", Some(&body), COMMENT_BODY_BYTES_MAX)?;
-    match body.trim().is_empty() {
+    match is_blank(&body) {
         true => Err(WireError::validation("body", "is blank")),
         false => Ok(body),
     }

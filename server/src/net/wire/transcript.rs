@@ -5,6 +5,7 @@ use usher_shared::prompt::cut_at_char;
 use usher_shared::protocol::transcript::{
     self as wire_transcript, MessageMetadata, TranscriptPageReply,
 };
+use usher_shared::vocabulary::TurnReason;
 
 use super::enclosed;
 use super::size::fitting;
@@ -82,4 +83,19 @@ fn message_live(stored: &Message, live: Option<&LiveText>) -> wire_transcript::M
         message.content.clone_from(&live.text);
     }
     message
+}
+
+/// Returns the word that the protocol has for why a turn ended. That an agent lacks what a prompt asks
+/// for is one way of not starting; which of them it was says the message in the transcript.
+pub(in crate::net) const fn turn_reason(reason: TurnReason) -> TurnReason {
+    match reason {
+        TurnReason::ModelUnavailable | TurnReason::PlanModeUnavailable => TurnReason::StartFailed,
+        TurnReason::Refused
+        | TurnReason::CutShort
+        | TurnReason::Replaced
+        | TurnReason::Forced
+        | TurnReason::AgentExit
+        | TurnReason::StartFailed
+        | TurnReason::Error => reason,
+    }
 }

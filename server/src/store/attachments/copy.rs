@@ -1,7 +1,8 @@
 //! Copies the files of attachments beside the copy of a database.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use super::files::OBJECTS;
@@ -22,7 +23,7 @@ pub(in crate::store) fn copy_objects(root: &Path, to: &Path) -> io::Result<()> {
             let file = file?;
             let target = copy.join(file.file_name());
             if !target.exists() {
-                fs::create_dir_all(&copy)?;
+                DirBuilder::new().recursive(true).mode(0o700).create(&copy)?;
                 copy_file(&file.path(), &target)?;
                 is_new = true;
             }

@@ -7,11 +7,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use usher_shared::id::AttachmentId;
 
@@ -46,6 +50,13 @@ struct Pins {
 pub(in crate::store) struct Pin {
     files: Arc<AttachmentFiles>,
     digest: ContentDigest,
+}
+
+impl Pin {
+    /// Returns what it keeps.
+    pub(super) const fn digest(&self) -> ContentDigest {
+        self.digest
+    }
 }
 
 impl Drop for Pin {
@@ -123,8 +134,13 @@ impl AttachmentFiles {
         data: &[u8],
     ) -> Result<Result<u64, AppendRefusal>, StoreError> {
         let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(self.arriving(id)).map_err(failed)?;
+        options.read(true).write(true).create(offset == 0).truncate(false).mode(0o600);
+        let file = match options.open(self.arriving(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(new_part(size, 0, offset, data.len()).map(|_| 0));
+            }
+            opened => opened.map_err(failed)?,
+        };
         // Until it is closed: two links may send the same part.
         file.lock().map_err(failed)?;
         let received = file.metadata().map_err(failed)?.len();
@@ -193,12 +209,9 @@ impl AttachmentFiles {
         written.and(removed).map(|()| pin)
     }
 
+    /// Tells whether an object is there, and still what its name says.
     fn has(&self, about: &Described) -> Result<bool, StoreError> {
-        match self.object(about.sha256).metadata() {
-            Ok(found) => Ok(found.len() == about.size_bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed(error)),
-        }
+        is_whole(&self.object(about.sha256), about.sha256)
     }
 
     /// Gives a synced file a second name, for good. The first one goes when the row is committed.
@@ -235,7 +248,7 @@ impl AttachmentFiles {
         offset: u64,
         len: usize,
     ) -> Result<Vec<u8>, StoreError> {
-        let file = File::open(self.object(digest)).map_err(failed)?;
+        let file = open_object(&self.object(digest)).map_err(missing)?;
         let mut data = vec![0; len];
         let mut filled = 0;
         while filled < len {
@@ -248,13 +261,21 @@ impl AttachmentFiles {
         Ok(data)
     }
 
-    /// Copies an object to a file of its own, after a look whether it is whole.
+    /// Copies an object to a file of its own, and looks whether the copy is what its name says.
     pub(in crate::store) fn copy(&self, about: &Described, to: &Path) -> Result<(), StoreError> {
-        let object = self.object(about.sha256);
-        let copied = fs::copy(&object, to).map_err(failed)?;
-        match copied == about.size_bytes {
+        let mut object = open_object(&self.object(about.sha256)).map_err(missing)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(to)
+            .map_err(failed)?;
+        io::copy(&mut object, &mut file).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        match digest_of(&file).map_err(failed)? == about.sha256 {
             true => Ok(()),
-            false => Err(StoreError::Damaged("an attachment has another size")),
+            false => Err(StoreError::Damaged("an attachment is not what it was")),
         }
     }
 
@@ -300,6 +321,41 @@ pub(in crate::store) fn object_path(root: &Path, digest: ContentDigest) -> PathB
     object_in(&root.join(OBJECTS), digest)
 }
 
+/// Tells whether a file is there, and is what an object of this name has to be.
+pub(in crate::store) fn is_whole(object: &Path, digest: ContentDigest) -> Result<bool, StoreError> {
+    match open_object(object).and_then(|file| digest_of(&file)) {
+        Ok(found) => Ok(found == digest),
+        Err(error) => match missing(error) {
+            StoreError::Damaged(_) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
+/// Opens what must be a plain file: nothing that leads elsewhere, and nothing that waits.
+fn open_object(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// What is not there, or is no plain file, is a damage; the rest is a failure.
+fn missing(error: io::Error) -> StoreError {
+    let is_other = error.raw_os_error() == Some(Errno::LOOP.raw_os_error());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            StoreError::Damaged("an attachment is missing")
+        }
+        _ if is_other => StoreError::Damaged("an attachment is missing"),
+        _ => failed(error),
+    }
+}
+
 fn object_in(objects: &Path, digest: ContentDigest) -> PathBuf {
     let name = hex(digest);
     objects.join(&name[..2]).join(&name[2..])
@@ -334,6 +390,29 @@ fn digest_of(mut file: &File) -> io::Result<ContentDigest> {
 
 pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)
+}
+
+/// Removes a folder with all that is in it, also where somebody made it read-only.
+pub(super) fn remove_all(folder: &Path) -> Result<(), StoreError> {
+    let removed = fs::remove_dir_all(folder).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => {
+            make_writable(folder)?;
+            fs::remove_dir_all(folder)
+        }
+    });
+    removed.map_err(failed)
+}
+
+fn make_writable(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_writable(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn sync_folder(path: &Path) -> Result<(), StoreError> {

@@ -6,14 +6,13 @@ mod copy;
 mod files;
 mod tidy;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Mutex;
+use tracing::warn;
 use usher_shared::id::{AttachmentId, EntryId, MessageId, SessionId, TurnId, UserId};
 use usher_shared::limits::APPEND_BYTES_MAX;
 use usher_shared::time::UnixMillis;
@@ -21,7 +20,8 @@ use usher_shared::vocabulary::AttachmentKind;
 
 pub(super) use self::copy::copy_objects;
 pub(crate) use self::files::digest;
-pub(super) use self::files::{AttachmentFiles, Pin, Settled, object_path};
+pub(super) use self::files::{AttachmentFiles, Pin, Settled, is_whole, object_path};
+pub use self::tidy::Suspects;
 use super::apply::{int, one};
 use super::conn::{Conn, Param, Row, query_one};
 use super::error::StoreError;
@@ -40,10 +40,10 @@ pub struct AttachmentBytes {
     files: Option<Arc<AttachmentFiles>>,
     /// One folder a running turn.
     turns: PathBuf,
-    /// Whether there may be files that no row speaks of.
-    untidy: Arc<AtomicBool>,
+    /// Files that maybe no row speaks of.
+    suspects: Arc<Mutex<Suspects>>,
     /// Held by the one who tidies.
-    tidying: Arc<Mutex<()>>,
+    tidying: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What became of the bytes of an upload.
@@ -75,9 +75,10 @@ pub struct TurnFolder(Option<PathBuf>);
 
 impl Drop for TurnFolder {
     fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
-            // What stays is removed at the next start.
-            drop(fs::remove_dir_all(folder));
+        if let Some(folder) = &self.0
+            && let Err(error) = files::remove_all(folder)
+        {
+            warn!(%error, "the files of a turn stay until the next start");
         }
     }
 }
@@ -92,10 +93,14 @@ impl AttachmentBytes {
     /// The same where the database keeps the bytes.
     pub(super) fn in_rows(root: &Path) -> Result<Self, StoreError> {
         let turns = root.join("turns");
-        drop(fs::remove_dir_all(&turns));
+        files::remove_all(&turns)?;
         files::make_folder(&turns)?;
-        let untidy = Arc::new(AtomicBool::new(true));
-        Ok(Self { files: None, turns, untidy, tidying: Arc::default() })
+        Ok(Self {
+            files: None,
+            turns,
+            suspects: Arc::new(Mutex::new(Suspects::All)),
+            tidying: Arc::default(),
+        })
     }
 
     /// Tells whether the database keeps them.

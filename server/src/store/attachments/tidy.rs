@@ -1,7 +1,8 @@
 //! Files of attachments that no row speaks of any more.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::HashSet;
+use std::mem;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio::sync::OwnedMutexGuard;
 use usher_shared::id::AttachmentId;
@@ -10,7 +11,17 @@ use super::super::conn::{Param, query_one};
 use super::super::error::StoreError;
 use super::super::reads::Reads;
 use super::super::sql::attachment as sql;
-use super::{AttachmentBytes, blocking};
+use super::{AttachmentBytes, Held, Pin, blocking};
+use crate::domain::attachment::ContentDigest;
+
+/// Which files have to be looked at.
+#[derive(Debug)]
+pub enum Suspects {
+    /// These objects.
+    Some(HashSet<ContentDigest>),
+    /// All that there are.
+    All,
+}
 
 /// The right to tidy, until it is dropped.
 pub struct Tidying {
@@ -20,14 +31,29 @@ pub struct Tidying {
 }
 
 impl AttachmentBytes {
-    /// Says that there may be files that no row speaks of any more.
-    pub fn mark_untidy(&self) {
-        self.untidy.store(true, Ordering::Relaxed);
+    /// Says that any file may be one that no row speaks of any more.
+    pub fn suspect_all(&self) {
+        *self.suspects() = Suspects::All;
     }
 
-    /// Tells whether [`Reads::tidy_attachments`] may find something; asked once, answered once.
-    pub fn was_untidy(&self) -> bool {
-        self.files.is_some() && self.untidy.swap(false, Ordering::Relaxed)
+    /// Says it of what was held.
+    pub fn suspect(&self, held: &Held) {
+        if let Suspects::Some(digests) = &mut *self.suspects() {
+            digests.extend(held.0.iter().map(Pin::digest));
+        }
+    }
+
+    /// Returns what [`Reads::tidy_attachments`] has to look at, once.
+    pub fn take_suspects(&self) -> Option<Suspects> {
+        let taken = mem::replace(&mut *self.suspects(), Suspects::Some(HashSet::new()));
+        match &taken {
+            Suspects::Some(digests) if digests.is_empty() => None,
+            _ => self.files.is_some().then_some(taken),
+        }
+    }
+
+    fn suspects(&self) -> MutexGuard<'_, Suspects> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names the files on their way: to be asked for before the rows are looked at. Waits for whoever
@@ -44,10 +70,11 @@ impl AttachmentBytes {
 }
 
 impl Reads<'_> {
-    /// Deletes files that no row speaks of.
+    /// Deletes the files among `suspects` that no row speaks of.
     pub fn tidy_attachments(
         &mut self,
         bytes: &AttachmentBytes,
+        suspects: Suspects,
         tidying: &Tidying,
     ) -> Result<(), StoreError> {
         let Some(files) = &bytes.files else { return Ok(()) };
@@ -57,7 +84,11 @@ impl Reads<'_> {
                 files.forget_arriving(*id)?;
             }
         }
-        for digest in files.all_objects()? {
+        let objects = match suspects {
+            Suspects::Some(digests) => digests.into_iter().collect(),
+            Suspects::All => files.all_objects()?,
+        };
+        for digest in objects {
             let params = [Param::Bytes(&digest.0)];
             if query_one(self.conn, sql::CONTENT_KNOWN, &params, |_| Ok(()))?.is_none() {
                 files.remove_object(digest)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use usher_shared::id::AttachmentId;
 
-use super::super::attachments::object_path;
+use super::super::attachments::{is_whole, object_path};
 use super::super::conn::{Conn, Param, Row, query_all, query_one};
 use super::super::enclosed::enclosed;
 use super::super::error::StoreError;
@@ -98,15 +98,21 @@ pub(super) fn rows_without_bytes(conn: &mut dyn Conn) -> Result<Vec<i64>, StoreE
     Ok(broken)
 }
 
-/// Attachments whose files in this folder are not there, or of another size.
+/// Attachments whose files in this folder are not there, or not what their names say.
 pub(super) fn files_without_bytes(
     conn: &mut dyn Conn,
     folder: &Path,
 ) -> Result<Vec<i64>, StoreError> {
     let mut broken = Vec::new();
-    for (key, size, digest) in with_bytes(conn)? {
-        let found = object_path(folder, digest).metadata().map(|found| found.len());
-        if found.ok() != u64::try_from(size).ok() && !is_gone(conn, key)? {
+    let mut sound = HashMap::new();
+    for (key, _, digest) in with_bytes(conn)? {
+        // Many rows may speak of one file.
+        let is_sound = match sound.get(&digest) {
+            Some(known) => *known,
+            None => is_whole(&object_path(folder, digest), digest)?,
+        };
+        sound.insert(digest, is_sound);
+        if !is_sound && !is_gone(conn, key)? {
             broken.push(key);
         }
     }

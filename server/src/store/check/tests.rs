@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::attachments::object_path;
+use super::super::attachments::{digest, object_path};
 use super::super::sqlite::{Sqlite, open_writer};
 use super::super::{StoreFiles, Sync};
 use super::*;
-use crate::domain::attachment::ContentDigest;
 
 /// A session at rest (key 1), one whose agent answers while a send now waits (2), one whose head
 /// is reserved (3), in tasks 1 and 2. Ids are the table's letter and the key.
@@ -79,10 +78,14 @@ INSERT INTO edit_leases (entry_key, session_key, generation, lease_id, link_id, 
  (4, 2, 1, NULL, NULL, NULL, 1, 5, 9, 0);
 INSERT INTO attachments (key, id, session_key, kind, name, mime_type, size_bytes, sha256, stage,
   expires_at, entry_key, message_key) VALUES
- (1, 'a1--------------', 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'receiving', 9, NULL, NULL),
- (2, CAST('22222222-2222-22' AS BLOB), 1, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, 6, NULL),
- (3, CAST('33333333-3333-33' AS BLOB), 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, 4),
- (4, 'a4--------------', 2, 'image', 'a', 'a/b', 5, zeroblob(32), 'claimed', NULL, NULL, NULL);
+ (1, 'a1--------------', 1, 'image', 'a', 'a/b', 5,
+  x'5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5', 'receiving', 9, NULL, NULL),
+ (2, CAST('22222222-2222-22' AS BLOB), 1, 'image', 'a', 'a/b', 5,
+  x'5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5', 'claimed', NULL, 6, NULL),
+ (3, CAST('33333333-3333-33' AS BLOB), 2, 'image', 'a', 'a/b', 5,
+  x'5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5', 'claimed', NULL, NULL, 4),
+ (4, 'a4--------------', 2, 'image', 'a', 'a/b', 5,
+  x'5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5', 'claimed', NULL, NULL, NULL);
 UPDATE queue_entries SET enclosed = '{\"attachments\":[{\"id\":\"32323232-3232-3232-2d32-3232322d3232\",
   \"kind\":\"image\",\"name\":\"a\",\"mime_type\":\"a/b\",\"size_bytes\":5,\"delivery\":\"prompt\"}]}'
   WHERE key = 6;
@@ -104,6 +107,9 @@ UPDATE queue_entries SET enclosed =
 UPDATE messages SET details = '{\"ids\":[\"k4\"],\"comments\":
   [{\"id\":\"63636363-6363-6363-6363-636363636363\",\"version\":1}]}' WHERE key = 3;
 ";
+
+/// SHA-256 of "12345", which the attachments above are.
+const DIGEST: &str = "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5";
 
 /// What is done to the sound database, and the one invariant that it breaks, in which rows.
 const DAMAGES: &[(&str, &[i64], &str)] = &[
@@ -443,13 +449,13 @@ fn a_database_with_rows_of_every_kind_is_sound() {
     let dir = tempfile::tempdir().unwrap();
     sound(dir.path());
     let files = StoreFiles::of(dir.path());
-    let object = object_path(&files.attachments, ContentDigest([0; 32]));
+    let object = object_path(&files.attachments, digest(DIGEST).unwrap());
     std::fs::create_dir_all(object.parent().unwrap()).unwrap();
     std::fs::write(&object, "12345").unwrap();
     // The rows, and the files beside them.
     let checked = invariants::SQLITE.len() + invariants::ROWS.len() + 1;
     assert_eq!(check(&files).unwrap(), CheckReport { checked, violations: Vec::new() });
-    for damage in [Some("1234"), None] {
+    for damage in [Some("12346"), Some("1234"), None] {
         match damage {
             Some(text) => std::fs::write(&object, text).unwrap(),
             None => std::fs::remove_file(&object).unwrap(),
