@@ -163,7 +163,13 @@ pub(crate) fn sequence() -> impl Strategy<Value = Vec<Step>> {
     let race = (0..SESSIONS, operation(), operation())
         .prop_map(|(session, first, second)| Step::Race(first.of(session), second.of(session)));
     let step = prop_oneof![8 => one, 1 => pipelined, 1 => race];
-    prop::collection::vec(step, STEPS)
+    let steps = prop::collection::vec(step, STEPS);
+    // Where nothing starts by itself, more waits: there is something to merge, edit and move.
+    (0..=SESSIONS, operation(), steps).prop_map(|(parked, park, steps)| {
+        let park = Operation { kind: Kind::AutoRunOff, ..park };
+        let park = |session| Step::One(Link::First, park.clone().of(session));
+        (0..parked).map(park).chain(steps).collect()
+    })
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -188,7 +194,7 @@ fn attached() -> impl Strategy<Value = Option<Vec<Attached>>> {
         10 => any::<Index>().prop_map(Attached::Staged),
         4 => any::<Index>().prop_map(Attached::Kept),
         2 => Just(Attached::AllKept),
-        2 => any::<Index>().prop_map(Attached::Any),
+        5 => any::<Index>().prop_map(Attached::Any),
     ];
     prop_oneof![
         1 => Just(None),
@@ -438,8 +444,8 @@ impl Operation {
         let prompt = Prompt {
             attachments: self.offered(model, attached, None),
             content: self.prompt.to_owned(),
-            model: self.unusual(16).then(|| "demo-fast".to_owned()),
-            plan_mode: self.unusual(24),
+            model: self.unusual(40).then(|| "demo-fast".to_owned()),
+            plan_mode: self.unusual(64),
         };
         Ask::Add { admission_id, prompt }
     }
