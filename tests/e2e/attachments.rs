@@ -223,13 +223,17 @@ async fn c099_a_failed_save_frees_what_it_claimed_and_a_good_one_what_it_replace
     scene.act("message.queue.update", save("o4", 2, json!([path]))).await;
     let carried = scene.client.entries(&chat).await.remove(0);
     assert_eq!(carried["attachments"][0]["delivery_mode"], "path");
-    let mut blank = save("o5", 3, json!([]));
+    // Omitted it is what it always is when it is omitted.
+    scene.act("message.queue.update", save("o4b", 3, json!([named(&u2)]))).await;
+    let carried = scene.client.entries(&chat).await.remove(0);
+    assert_eq!(carried["attachments"][0]["delivery_mode"], "prompt");
+    let mut blank = save("o5", 4, json!([]));
     blank["content"] = json!(" ");
     let refusal = scene.ask("message.queue.update", blank.clone()).await;
     assert_eq!(refusal, too_much("content", json!({})));
     blank["attachments"] = Value::Null;
     scene.act("message.queue.update", blank).await;
-    scene.act("message.queue.update", save("o6", 4, json!([]))).await;
+    scene.act("message.queue.update", save("o6", 5, json!([]))).await;
     assert_eq!(names(&scene.client.entries(&chat).await[0]), [""; 0]);
 }
 

@@ -181,8 +181,8 @@ pub enum Offered {
     Named {
         /// Which.
         id: AttachmentId,
-        /// None: as it is; an upload inside the prompt.
-        delivery: Option<DeliveryMode>,
+        /// How it reaches the agent from now on.
+        delivery: DeliveryMode,
     },
 }
 
@@ -264,10 +264,7 @@ pub fn take(
                 Some(Claim::Inline(inline.clone())),
             ),
             Offered::Named { id, delivery } => match kept.iter().find(|known| known.id == *id) {
-                Some(known) => {
-                    let delivery = delivery.unwrap_or(known.delivery);
-                    (Attachment { delivery, ..known.clone() }, None)
-                }
+                Some(known) => (Attachment { delivery: *delivery, ..known.clone() }, None),
                 None => {
                     let upload = uploads.iter().find(|upload| upload.id == *id);
                     let upload = upload
@@ -277,8 +274,7 @@ pub fn take(
                                 && !upload.is_over(now)
                         })
                         .ok_or(TakeRefusal::Unavailable { index })?;
-                    let delivery = delivery.unwrap_or_default();
-                    (carried(*id, &upload.about, delivery), Some(Claim::Upload(*id)))
+                    (carried(*id, &upload.about, *delivery), Some(Claim::Upload(*id)))
                 }
             },
         };

@@ -30,7 +30,7 @@ fn upload(n: u128, stage: Stage) -> Upload {
 }
 
 fn named(n: u128) -> Offered {
-    Offered::Named { id: AttachmentId::from_uuid(uuid(n)), delivery: None }
+    Offered::Named { id: AttachmentId::from_uuid(uuid(n)), delivery: DeliveryMode::Prompt }
 }
 
 fn inline(n: u128, size: u64) -> Offered {
@@ -80,7 +80,7 @@ fn an_edit_keeps_what_it_names_and_lets_the_rest_go() {
     let before =
         took(&[named(1), named(2)], &[upload(1, Stage::Ready), upload(2, Stage::Ready)], &[]);
     let before = before.unwrap().attachments;
-    let path = Offered::Named { id: before[1].id, delivery: Some(DeliveryMode::Path) };
+    let path = Offered::Named { id: before[1].id, delivery: DeliveryMode::Path };
     let taken = took(&[path, named(3)], &[upload(3, Stage::Ready)], &before).unwrap();
     let kept = Attachment { delivery: DeliveryMode::Path, ..before[1].clone() };
     assert_eq!(taken.attachments[0], kept);

@@ -264,8 +264,8 @@ impl Service {
         self.store.attachments().put(inline.collect()).await
     }
 
-    /// The request that brought these was refused, or it was a replay: nothing carries what only it
-    /// brought.
+    /// The request that brought these was refused, or may have been a replay: what only it brought is
+    /// carried by nothing.
     pub(super) fn let_go(&self, held: Held) {
         self.store.attachments().suspect(&held);
     }

@@ -102,7 +102,8 @@ impl Service {
             })
             .await;
         match &saved {
-            Ok(_) => drop(held),
+            // It may have been saved before, and carried nowhere any more.
+            Ok(_) => self.let_go(held),
             Err(_) => {
                 if let Err(error) = self.take_back(held).await {
                     let (session, edit_event) = (target.session_id, EditEvent::RollbackFailed);

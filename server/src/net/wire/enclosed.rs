@@ -38,7 +38,7 @@ pub(super) fn offered(params: Vec<AttachmentParams>) -> Result<Vec<Offered>, Wir
                 if one.kind.is_some() || one.name.is_some() || one.mime_type.is_some() {
                     return Err(wrong(index, "an upload was described when it was begun"));
                 }
-                Offered::Named { id, delivery: one.delivery_mode }
+                Offered::Named { id, delivery: one.delivery_mode.unwrap_or_default() }
             }
             (None, Some(data)) => {
                 let data = STANDARD.decode(data).map_err(|_| wrong(index, "no padded base64"))?;
