@@ -91,8 +91,7 @@ fn as_asked(stop: Stop, end: TurnEnd) -> TurnEnd {
     match (stop, end.outcome) {
         (Stop::NotAsked, _) | (_, TurnOutcome::Interrupted | TurnOutcome::Uncertain) => end,
         (Stop::Replaced(_), _) => cancelled(Some(TurnReason::Replaced)),
-        (Stop::Asked, TurnOutcome::Completed) => cancelled(None),
-        (Stop::Asked, TurnOutcome::Failed) => cancelled(end.reason),
+        (Stop::Asked, TurnOutcome::Completed | TurnOutcome::Failed) => cancelled(None),
         (Stop::Asked, TurnOutcome::Cancelled) => end,
     }
 }

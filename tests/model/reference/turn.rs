@@ -60,7 +60,7 @@ impl Session {
         };
         // An agent that was told to stop may have gone on a little before it heard of it.
         let stopped = turn.stopping && turn.stage == Stage::Running;
-        let stopped = stopped.then(|| self.stopped_ends()).into_iter().flatten();
+        let stopped = stopped.then(|| self.stopped_end());
         next.into_iter().chain(stopped).collect()
     }
 
@@ -72,20 +72,12 @@ impl Session {
         true
     }
 
-    /// How a turn that was told to stop may end: cancelled, whatever the agent says of it.
-    fn stopped_ends(&self) -> Vec<Self> {
+    /// How a turn that was told to stop ends: cancelled, whatever the agent says of it.
+    fn stopped_end(&self) -> Self {
         let turn = self.turn.as_ref().expect("a turn is open");
-        let after = |reason: &'static str, text: Option<String>| {
-            let mut next = self.clone();
-            let reason = if turn.replaced { "replaced" } else { reason };
-            next.end("cancelled", (!reason.is_empty()).then_some(reason), text);
-            next
-        };
-        match turn.script.front() {
-            Some(Step::Fail(text)) => vec![after("error", Some(text.clone())), after("", None)],
-            Some(Step::Refuse) => vec![after("refused", None), after("", None)],
-            _ => vec![after("", None)],
-        }
+        let mut next = self.clone();
+        next.end("cancelled", turn.replaced.then_some("replaced"), None);
+        next
     }
 
     fn hand_over(&mut self) -> bool {
