@@ -38,17 +38,24 @@ fn allow(path: &Path, mode: u32) {
 fn freeze(launch: &Launch) {
     allow(&launch.home().path(""), 0o755);
     allow(&launch.home().path("work"), 0o777);
-    for file in fs::read_dir(launch.data_dir()).unwrap() {
-        allow(&file.unwrap().path(), 0o444);
+    allow_all(&launch.data_dir(), 0o555, 0o444);
+}
+
+/// Sets the modes of a folder and of all that is in it.
+fn allow_all(folder: &Path, folders: u32, files: u32) {
+    allow(folder, 0o700);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => allow_all(&path, folders, files),
+            false => allow(&path, files),
+        }
     }
-    allow(&launch.data_dir(), 0o555);
+    allow(folder, folders);
 }
 
 fn thaw(launch: &Launch) {
-    allow(&launch.data_dir(), 0o755);
-    for file in fs::read_dir(launch.data_dir()).unwrap() {
-        allow(&file.unwrap().path(), 0o600);
-    }
+    allow_all(&launch.data_dir(), 0o755, 0o600);
 }
 
 async fn used() -> Server {
