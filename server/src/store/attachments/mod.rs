@@ -94,7 +94,6 @@ impl AttachmentBytes {
     pub(super) fn in_rows(root: &Path) -> Result<Self, StoreError> {
         let turns = root.join("turns");
         files::remove_all(&turns)?;
-        files::make_folder(&turns)?;
         Ok(Self {
             files: None,
             turns,
