@@ -331,9 +331,11 @@ words! {
         AgentExit = "agent_exit",
         /// The agent could not be started.
         StartFailed = "start_failed",
-        /// The agent does not have the model that the prompt asks for: it got nothing.
+        /// The agent does not have the model that the prompt asks for: it got nothing. Never on the
+        /// wire, where it is `start_failed`.
         ModelUnavailable = "model_unavailable",
-        /// The prompt asks for a plan mode that the agent does not have: it got nothing.
+        /// The prompt asks for a plan mode that the agent does not have: it got nothing. Never on the
+        /// wire, where it is `start_failed`.
         PlanModeUnavailable = "plan_mode_unavailable",
         /// The agent reported an error.
         Error = "error",

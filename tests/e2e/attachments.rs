@@ -178,16 +178,24 @@ async fn c098_a_replay_is_answered_though_its_upload_is_claimed_and_nobody_else_
     assert_eq!(replay, first);
 }
 
-#[tokio::test]
-async fn c099_a_failed_save_frees_what_it_claimed_and_a_good_one_what_it_replaces() {
-    let mut scene = Scene::of(&Launch::new().config("dispatch_pass = \"20ms\"")).await;
-    scene.park().await;
+/// Begins an edit of an entry that carries `u1`, with `u2` at hand; returns the entry, both uploads, and
+/// the lease.
+async fn edited(scene: &mut Scene) -> (String, String, String, Value) {
     let chat = scene.chat.clone();
     let u1 = scene.client.upload(&chat, "u1", b"one").await;
     let added = scene.client.add_with(&chat, "k", "B", vec![named(&u1)]).await;
     let (entry, _) = accepted(&added);
     let u2 = scene.client.upload(&chat, "u2", b"two").await;
     let begun = scene.act("message.queue.edit.begin", json!({"entry_id": entry})).await;
+    (entry, u1, u2, begun)
+}
+
+#[tokio::test]
+async fn c099_a_failed_save_frees_what_it_claimed_and_a_good_one_what_it_replaces() {
+    let mut scene = Scene::of(&Launch::new().config("dispatch_pass = \"20ms\"")).await;
+    scene.park().await;
+    let chat = scene.chat.clone();
+    let (entry, u1, u2, begun) = edited(&mut scene).await;
     assert_eq!(ids(&begun["entry"]), std::slice::from_ref(&u1));
     let save = |operation: &str, revision: u64, attachments: Value| {
         json!({
@@ -531,11 +539,7 @@ async fn c099_a_save_after_the_lease_expired_claims_nothing_and_releases_nothing
     let mut scene = Scene::of(&launch).await;
     scene.park().await;
     let chat = scene.chat.clone();
-    let u1 = scene.client.upload(&chat, "u1", b"one").await;
-    let added = scene.client.add_with(&chat, "k", "B", vec![named(&u1)]).await;
-    let (entry, _) = accepted(&added);
-    let u2 = scene.client.upload(&chat, "u2", b"two").await;
-    let begun = scene.act("message.queue.edit.begin", json!({"entry_id": entry})).await;
+    let (entry, u1, u2, begun) = edited(&mut scene).await;
     clock.advance(60_000);
     let late = json!({
         "entry_id": entry, "lease_id": begun["lease_id"], "operation_id": "o",
@@ -551,5 +555,44 @@ async fn c099_a_save_after_the_lease_expired_claims_nothing_and_releases_nothing
     let objects = scene.server.launch().data_dir().join("attachments/objects");
     if scene.server.launch().home().database().is_none() {
         assert_eq!(files_in(&objects), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_sent_right_behind_the_end_of_its_upload_finds_it_whole() {
+    let mut scene = Scene::new().await;
+    scene.park().await;
+    let chat = scene.chat.clone();
+    for n in 0..20 {
+        let begun = scene.client.begin_upload(&chat, "n", b"data").await.unwrap();
+        let id = string(&begun["attachment_id"]);
+        let part = json!({"attachment_id": id, "offset": 0, "data": base64(b"data")});
+        let mut prompt = chat.prompt(&format!("k{n}"), "look");
+        merge(&mut prompt, json!({"attachments": [named(&id)]}));
+        // Nothing of it is waited for.
+        scene.client.send("attachment.append", part).await.unwrap();
+        scene.client.send("attachment.finish", named(&id)).await.unwrap();
+        let sent = scene.client.send("message.queue.add", prompt).await.unwrap();
+        let added = scene.client.answer(&sent).await.unwrap();
+        assert_eq!(names(&added.unwrap()), ["n"]);
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_is_ended_in_two_ways_at_once_is_whole_or_gone_and_nothing_else() {
+    let mut scene = Scene::new().await;
+    let chat = scene.chat.clone();
+    let mut other = Client::connect(&scene.server).await;
+    for _ in 0..40 {
+        let begun = scene.client.begin_upload(&chat, "n", b"data").await.unwrap();
+        let id = string(&begun["attachment_id"]);
+        scene.client.append(&id, 0, b"data").await.unwrap();
+        let (finished, aborted) =
+            tokio::join!(scene.client.finish(&id), other.request("attachment.abort", named(&id)));
+        assert_eq!(aborted, Ok(named(&id)));
+        if finished.is_err() {
+            assert_eq!(finished, spent());
+        }
+        assert_eq!(scene.client.bytes_of(&id).await, Err(spent().unwrap_err()));
     }
 }

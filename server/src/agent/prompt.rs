@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use usher_shared::vocabulary::ReferenceKind;
-
 use super::comments;
 use crate::domain::enclosed::{Attachment, Enclosed, Reference};
 use crate::domain::plan::Comment;
@@ -83,11 +81,7 @@ fn attachment(one: &Attachment, place: &str) -> String {
 }
 
 fn reference(one: &Reference) -> String {
-    let kind = match one.kind {
-        ReferenceKind::File => "file",
-        ReferenceKind::Session => "session",
-        ReferenceKind::Task => "task",
-    };
+    let kind = one.kind;
     match &one.title {
         Some(title) => format!("{kind} {} ({})", line(&one.id), line(title)),
         None => format!("{kind} {}", line(&one.id)),
@@ -102,7 +96,7 @@ fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use usher_shared::id::AttachmentId;
-    use usher_shared::vocabulary::{AttachmentKind, DeliveryMode};
+    use usher_shared::vocabulary::{AttachmentKind, DeliveryMode, ReferenceKind};
 
     use super::*;
     use crate::domain::enclosed::ContextFile;

@@ -391,7 +391,7 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-/// How a turn ends that the store does not let begin.
+/// How a turn ends for which something is missing.
 fn not_started(error: &impl std::fmt::Display) -> TurnEnd {
     let (outcome, reason) = (TurnOutcome::Failed, Some(TurnReason::StartFailed));
     TurnEnd { outcome, reason, text: Some(error.to_string()) }

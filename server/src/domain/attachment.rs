@@ -19,6 +19,26 @@ use super::session::{Session, SessionKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentDigest(pub [u8; 32]);
 
+impl ContentDigest {
+    /// Reads 64 lower-case hex digits.
+    pub fn parse(hex: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if hex.len() != 64 || !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl std::fmt::Display for ContentDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// What is said of an attachment's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {

@@ -126,3 +126,13 @@ fn a_user_has_so_many_unclaimed_uploads_and_no_more() {
     let other = UserId::from_uuid(uuid(99));
     assert_eq!(Upload::of(Some(mine), other, NOW), Err(UploadGone));
 }
+
+#[test]
+fn a_digest_is_64_lower_case_hex_digits() {
+    let text = "00ff".repeat(16);
+    assert_eq!(ContentDigest::parse(&text).map(|digest| digest.to_string()), Some(text.clone()));
+    for wrong in ["", &text[1..], &text.to_uppercase(), &text.replace("00", "0g")] {
+        assert_eq!(ContentDigest::parse(wrong), None);
+    }
+    assert_eq!(ContentDigest::parse(&"é".repeat(32)), None);
+}

@@ -38,7 +38,6 @@ mod throwaway;
 mod users;
 mod writer;
 
-pub(crate) use attachments::digest;
 pub use attachments::{AttachmentBytes, Held, Suspects, TurnFolder, Whole};
 pub use backup::{BackupError, backup};
 pub use check::{CheckReport, Violation, check, check_database};

@@ -65,9 +65,9 @@ impl Failure {
     pub(super) const fn code(self) -> &'static str {
         match self {
             Self::Turn(Notice::TurnFailed) => "turn_failed",
-            Self::Turn(Notice::StartFailed) => "start_failed",
-            Self::Turn(Notice::ModelUnavailable) => "model_unavailable",
-            Self::Turn(Notice::PlanModeUnavailable) => "plan_mode_unavailable",
+            Self::Turn(
+                Notice::StartFailed | Notice::ModelUnavailable | Notice::PlanModeUnavailable,
+            ) => "start_failed",
             Self::Turn(Notice::TurnCancelled) => "turn_cancelled",
             Self::Turn(Notice::TurnInterrupted) => "turn_interrupted",
             Self::Turn(Notice::TurnUncertain) => "turn_uncertain",
@@ -86,9 +86,9 @@ impl Failure {
             Self::Turn(Notice::TurnFailed | Notice::TurnCutShort | Notice::SessionReset) => {
                 "cli-turn-failed"
             }
-            Self::Turn(Notice::StartFailed) => "cli-start-failed",
-            Self::Turn(Notice::ModelUnavailable) => "cli-model-unavailable",
-            Self::Turn(Notice::PlanModeUnavailable) => "cli-plan-mode-unavailable",
+            Self::Turn(
+                Notice::StartFailed | Notice::ModelUnavailable | Notice::PlanModeUnavailable,
+            ) => "cli-start-failed",
             Self::Turn(Notice::TurnCancelled) => "cli-turn-cancelled",
             Self::Turn(Notice::TurnInterrupted) => "cli-turn-interrupted",
             Self::Turn(Notice::TurnUncertain) => "cli-turn-uncertain",
@@ -184,8 +184,6 @@ pub(super) fn failure_of(ended: &TurnEnded) -> Option<Failure> {
         (TurnOutcome::Completed, _) => return None,
         (TurnOutcome::Cancelled, _) => Notice::TurnCancelled,
         (TurnOutcome::Failed, Some(TurnReason::StartFailed)) => Notice::StartFailed,
-        (TurnOutcome::Failed, Some(TurnReason::ModelUnavailable)) => Notice::ModelUnavailable,
-        (TurnOutcome::Failed, Some(TurnReason::PlanModeUnavailable)) => Notice::PlanModeUnavailable,
         (TurnOutcome::Failed, _) => Notice::TurnFailed,
         (TurnOutcome::Interrupted, _) => Notice::TurnInterrupted,
         (TurnOutcome::Uncertain, _) => Notice::TurnUncertain,

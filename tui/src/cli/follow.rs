@@ -113,26 +113,6 @@ fn out_of_reach(client: &Client, offline_since: &mut Option<Instant>) -> Option<
     }
 }
 
-/// Tells whether a turn failed before the agent got its prompt, which is at its place again.
-fn got_nothing(turn: &TurnEnded) -> bool {
-    match turn.reason {
-        Some(
-            TurnReason::StartFailed
-            | TurnReason::ModelUnavailable
-            | TurnReason::PlanModeUnavailable,
-        ) => true,
-        Some(
-            TurnReason::Refused
-            | TurnReason::CutShort
-            | TurnReason::Replaced
-            | TurnReason::Forced
-            | TurnReason::AgentExit
-            | TurnReason::Error,
-        )
-        | None => false,
-    }
-}
-
 async fn look(
     client: &mut Client,
     session_id: SessionId,
@@ -149,7 +129,9 @@ async fn look(
             if mirror.queue().auto_run {
                 return Ok(Next::Wait);
             }
-            let failed = client.turns_ended.iter().rfind(|turn| got_nothing(turn));
+            // The agent got nothing of it: its prompt is at its place again.
+            let start_failed = |turn: &TurnEnded| turn.reason == Some(TurnReason::StartFailed);
+            let failed = client.turns_ended.iter().rfind(|turn| start_failed(turn));
             if let Some(turn) = failed.filter(|_| at_head)
                 && let Some(failure) = failure_of(turn)
             {

@@ -18,8 +18,7 @@
 //! - `accepted_queue_id`, `admission` (`admitted`, `folded`, `replayed`): the server's answer; null
 //!   where the proof was found in the queue or the transcript instead.
 //! - `code`: why it was rejected (a code of the protocol), or how the turn failed (`turn_failed`,
-//!   `start_failed`, `model_unavailable`, `plan_mode_unavailable`, `turn_cancelled`,
-//!   `turn_interrupted`, `turn_uncertain`, `turn_refused`;
+//!   `start_failed`, `turn_cancelled`, `turn_interrupted`, `turn_uncertain`, `turn_refused`;
 //!   `entry_not_found`: somebody removed the prompt; `no_server`: the server stayed away; else the
 //!   code with which the server refused to say more).
 //! - `text`: the answer, also of a turn that failed; if such a turn has none, what `reason_text`

@@ -14,9 +14,9 @@ use usher_shared::protocol::attachment::{
 };
 
 use super::{Routed, Router};
+use crate::domain::attachment::ContentDigest;
 use crate::net::lanes::Lane;
 use crate::net::wire::{self, Announced};
-use crate::store::digest;
 
 impl Router {
     pub(super) fn attachment_begin(self, params: AttachmentBeginParams) -> Routed {
@@ -26,7 +26,7 @@ impl Router {
             let error = WireError::validation("size_bytes", "too large");
             return Err(error.with("limit", ATTACHMENT_BYTES_MAX));
         }
-        let sha256 = digest(&params.sha256)
+        let sha256 = ContentDigest::parse(&params.sha256)
             .ok_or_else(|| WireError::validation("sha256", "no 64 lower-case hex digits"))?;
         let announced = Announced { kind, name, mime_type, size_bytes, sha256 };
         let about = wire::described(announced, str::to_owned)?;

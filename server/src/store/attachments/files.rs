@@ -3,7 +3,7 @@
 //! `incoming` holds what is on its way, each file named after its upload; `objects` what is whole,
 //! each named after its SHA-256, so that it is there once however many prompts carry it. A file gets
 //! its name in `objects` only when its bytes are on disk, and before the commit that speaks of it.
-//! What no row speaks of any more is deleted by [`AttachmentFiles::tidy`].
+//! What no row speaks of any more is deleted by `Reads::tidy_attachments`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use usher_shared::id::AttachmentId;
 
 use super::super::error::StoreError;
+use super::{Held, Whole};
 use crate::domain::attachment::{AppendRefusal, ContentDigest, Described, new_part};
 
 /// What is read at once, bytes.
@@ -69,20 +70,6 @@ impl Drop for Pin {
             }
         }
     }
-}
-
-/// What became of the bytes of an upload.
-#[derive(Debug)]
-pub(in crate::store) enum Settled {
-    /// They are what was announced, and an object now.
-    Whole(Pin),
-    /// Some are missing.
-    Short {
-        /// What is there, bytes.
-        received: u64,
-    },
-    /// They are other bytes than announced.
-    Others,
 }
 
 impl AttachmentFiles {
@@ -161,29 +148,31 @@ impl AttachmentFiles {
         self: &Arc<Self>,
         id: AttachmentId,
         about: &Described,
-    ) -> Result<Settled, StoreError> {
+    ) -> Result<Whole, StoreError> {
         let path = self.arriving(id);
         let file = match File::open(&path) {
             // Of nothing, nothing was sent.
             Err(error) if error.kind() == io::ErrorKind::NotFound && about.size_bytes == 0 => {
-                File::create(&path).map_err(failed)?
+                let mut options = File::options();
+                let file = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+                file.open(&path).map_err(failed)?
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Settled::Short { received: 0 });
+                return Ok(Whole::Short { received: 0 });
             }
             opened => opened.map_err(failed)?,
         };
         let received = file.metadata().map_err(failed)?.len();
         if received < about.size_bytes {
-            return Ok(Settled::Short { received });
+            return Ok(Whole::Short { received });
         }
         if digest_of(&file).map_err(failed)? != about.sha256 || received != about.size_bytes {
-            return Ok(Settled::Others);
+            return Ok(Whole::Others);
         }
         file.sync_all().map_err(failed)?;
         let pin = self.pin(about.sha256);
         self.publish(&path, about)?;
-        Ok(Settled::Whole(pin))
+        Ok(Whole::Yes(Held(vec![pin])))
     }
 
     /// Makes an object of bytes that came inside a request.
@@ -301,7 +290,7 @@ impl AttachmentFiles {
             let Some(start) = folder.file_name().and_then(|name| name.to_str()) else { continue };
             for path in entries(&folder)? {
                 let rest = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                found.extend(digest(&[start, rest].concat()));
+                found.extend(ContentDigest::parse(&[start, rest].concat()));
             }
         }
         Ok(found)
@@ -357,24 +346,8 @@ fn missing(error: io::Error) -> StoreError {
 }
 
 fn object_in(objects: &Path, digest: ContentDigest) -> PathBuf {
-    let name = hex(digest);
+    let name = digest.to_string();
     objects.join(&name[..2]).join(&name[2..])
-}
-
-/// Reads 64 lower-case hex digits.
-pub(crate) fn digest(hex: &str) -> Option<ContentDigest> {
-    let mut bytes = [0; 32];
-    if hex.len() != 64 || !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
-    }
-    Some(ContentDigest(bytes))
-}
-
-fn hex(digest: ContentDigest) -> String {
-    digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn digest_of(mut file: &File) -> io::Result<ContentDigest> {

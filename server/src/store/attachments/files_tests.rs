@@ -33,10 +33,10 @@ fn parts_in_any_number_and_repeated_make_one_object() {
     let about = about(b"hello");
     assert_eq!(files.append(id(1), 5, 0, b"he").unwrap(), Ok(2));
     assert_eq!(files.append(id(1), 5, 3, b"o").unwrap(), Err(AppendRefusal::Gap { received: 2 }));
-    assert!(matches!(files.settle(id(1), &about).unwrap(), Settled::Short { received: 2 }));
+    assert!(matches!(files.settle(id(1), &about).unwrap(), Whole::Short { received: 2 }));
     assert_eq!(files.append(id(1), 5, 1, b"ello").unwrap(), Ok(5));
     assert_eq!(files.append(id(1), 5, 0, b"he").unwrap(), Ok(5));
-    let Settled::Whole(_pin) = files.settle(id(1), &about).unwrap() else { panic!("not whole") };
+    let Whole::Yes(_held) = files.settle(id(1), &about).unwrap() else { panic!("not whole") };
     files.forget_arriving(id(1)).unwrap();
     assert_eq!(files.read(about.sha256, 1, 10).unwrap(), b"ello");
     assert_eq!(files.all_objects().unwrap(), [about.sha256]);
@@ -49,7 +49,7 @@ fn parts_in_any_number_and_repeated_make_one_object() {
 fn other_bytes_than_announced_become_no_object() {
     let (_dir, files) = files();
     files.append(id(1), 5, 0, b"hallo").unwrap().unwrap();
-    assert!(matches!(files.settle(id(1), &about(b"hello")).unwrap(), Settled::Others));
+    assert!(matches!(files.settle(id(1), &about(b"hello")).unwrap(), Whole::Others));
     assert_eq!(files.all_objects().unwrap(), []);
 }
 
@@ -97,11 +97,42 @@ fn what_a_killed_server_had_not_finished_is_gone_at_the_next_start() {
 }
 
 #[test]
-fn a_digest_is_64_lower_case_hex_digits() {
-    let text = "00ff".repeat(16);
-    assert_eq!(digest(&text).map(hex), Some(text.clone()));
-    for wrong in ["", &text[1..], &text.to_uppercase(), &text.replace("00", "0g")] {
-        assert_eq!(digest(wrong), None);
+fn what_is_no_plain_file_of_these_bytes_is_neither_read_nor_given_to_an_agent() {
+    let (dir, files) = files();
+    let about = about(b"hello");
+    drop(files.put(id(1), &about, b"hello").unwrap());
+    let object = files.object(about.sha256);
+    let copied = |n: u32| files.copy(&about, &dir.path().join(n.to_string()));
+    copied(0).unwrap();
+    assert_eq!(fs::read(dir.path().join("0")).unwrap(), b"hello");
+    fs::write(&object, "hallo").unwrap();
+    assert!(matches!(copied(1), Err(StoreError::Damaged(_))));
+    let elsewhere = dir.path().join("elsewhere");
+    fs::write(&elsewhere, "hello").unwrap();
+    let link: fn(&Path, &Path) = |elsewhere, object| {
+        std::os::unix::fs::symlink(elsewhere, object).unwrap();
+    };
+    let waits: fn(&Path, &Path) = |_, object| {
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, object, kind, mode, 0).unwrap();
+    };
+    for (n, put) in [(2, link), (3, waits)] {
+        fs::remove_file(&object).unwrap();
+        put(&elsewhere, &object);
+        assert!(matches!(copied(n), Err(StoreError::Damaged(_))));
+        assert!(matches!(files.read(about.sha256, 0, 5), Err(StoreError::Damaged(_))));
+        assert!(!files.has(&about).unwrap());
     }
-    assert_eq!(digest(&"é".repeat(32)), None);
+    // The same bytes again take its place.
+    drop(files.put(id(2), &about, b"hello").unwrap());
+    assert_eq!(files.read(about.sha256, 0, 5).unwrap(), b"hello");
+}
+
+#[test]
+fn an_upload_of_nothing_is_whole_and_private() {
+    let (_dir, files) = files();
+    let about = about(b"");
+    let Whole::Yes(_held) = files.settle(id(1), &about).unwrap() else { panic!("not whole") };
+    let mode = files.object(about.sha256).metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

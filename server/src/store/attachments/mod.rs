@@ -19,8 +19,7 @@ use usher_shared::time::UnixMillis;
 use usher_shared::vocabulary::AttachmentKind;
 
 pub(super) use self::copy::copy_objects;
-pub(crate) use self::files::digest;
-pub(super) use self::files::{AttachmentFiles, Pin, Settled, is_whole, object_path};
+pub(super) use self::files::{AttachmentFiles, Pin, is_whole, object_path};
 pub use self::tidy::Suspects;
 use super::apply::{int, one};
 use super::conn::{Conn, Param, Row, query_one};
@@ -122,12 +121,7 @@ impl AttachmentBytes {
     /// Looks whether an upload whose bytes are in a file is whole, and makes them stay.
     pub async fn settle(&self, upload: Upload) -> Result<Whole, StoreError> {
         let files = self.files.clone().ok_or(StoreError::Closed)?;
-        let settled = blocking(move || files.settle(upload.id, &upload.about)).await?;
-        Ok(match settled {
-            Settled::Whole(pin) => Whole::Yes(Held(vec![pin])),
-            Settled::Short { received } => Whole::Short { received },
-            Settled::Others => Whole::Others,
-        })
+        blocking(move || files.settle(upload.id, &upload.about)).await
     }
 
     /// Puts bytes that came inside a request where they stay, before the row that speaks of them.

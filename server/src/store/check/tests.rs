@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::attachments::{digest, object_path};
+use super::super::attachments::object_path;
 use super::super::sqlite::{Sqlite, open_writer};
 use super::super::{StoreFiles, Sync};
 use super::*;
+use crate::domain::attachment::ContentDigest;
 
 /// A session at rest (key 1), one whose agent answers while a send now waits (2), one whose head
 /// is reserved (3), in tasks 1 and 2. Ids are the table's letter and the key.
@@ -449,7 +450,7 @@ fn a_database_with_rows_of_every_kind_is_sound() {
     let dir = tempfile::tempdir().unwrap();
     sound(dir.path());
     let files = StoreFiles::of(dir.path());
-    let object = object_path(&files.attachments, digest(DIGEST).unwrap());
+    let object = object_path(&files.attachments, ContentDigest::parse(DIGEST).unwrap());
     std::fs::create_dir_all(object.parent().unwrap()).unwrap();
     std::fs::write(&object, "12345").unwrap();
     // The rows, and the files beside them.
