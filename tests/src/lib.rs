@@ -9,6 +9,7 @@ pub mod chat;
 pub mod cli;
 pub mod client;
 pub mod disk;
+pub mod faulty;
 pub mod fill;
 pub mod home;
 pub mod leaks;
