@@ -23,6 +23,7 @@ cli-rejected = Not accepted. { $reason }
 cli-prompt-empty = The prompt is empty.
 cli-unknown-session = There is no session “{ $session }” that you can use. Without --session the one of this directory is used.
 cli-queue-full-paused = The queue is full ({ $count }) and auto-run is off. Resume it with: usher queue auto-run on --session { $session }
+cli-unprotected = The prompt could not be written to disk first. It is sent all the same; if this command is killed before the answer, nobody looks for it.
 cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --session { $session } --id { $id }
 
 cli-wait-parked = Waiting. Auto-run is off: this prompt starts when somebody switches it on, such as with: usher queue auto-run on --session { $session }

@@ -4,6 +4,7 @@ pub mod app;
 pub mod cli;
 pub mod driver;
 pub mod i18n;
+pub mod journal;
 pub mod keymap;
 pub mod paths;
 pub mod runtime;

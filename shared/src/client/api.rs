@@ -2,6 +2,7 @@
 
 use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
+use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
 use crate::error::WireError;
 use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
 use crate::protocol::hello::ClientInfo;
@@ -19,6 +20,8 @@ pub struct EngineConfig {
     pub token: Option<String>,
     /// Random; spreads the reconnects of many clients.
     pub spread_seed: u64,
+    /// Whether what is sent is written down first.
+    pub journaling: Journaling,
 }
 
 /// One thing that happened outside the engine.
@@ -50,9 +53,18 @@ pub enum Input {
     /// Send an uncertain prompt again with its ID and payload: cannot duplicate. Does nothing
     /// unless the delivery is [`super::DeliveryState::Uncertain`] and can be checked.
     CheckAndResend(AdmissionId),
-    /// Drop a rejected or uncertain delivery, or take back one that never left. Does nothing to
-    /// one that is under way.
+    /// Drop a rejected, returned or uncertain delivery, or take back one that never left. Does
+    /// nothing to one that is under way.
     Dismiss(AdmissionId),
+    /// What became of the [`JournalOrder`] to keep this row, or to mark it as sent.
+    Journaled {
+        /// Which row.
+        id: AdmissionId,
+        /// Whether it is on disk.
+        outcome: Journaled,
+    },
+    /// The rows that [`JournalOrder::Adopt`] took over, oldest first.
+    Adopted(Vec<LeftRow>),
     /// Ask the server for something; never repeated by the engine.
     Call(Call),
     /// Connect now, if the engine waits for its next attempt or was refused.
@@ -70,6 +82,8 @@ pub enum Output {
     Disconnect,
     /// Send a text frame over the open connection.
     Send(String),
+    /// Do this in the journal.
+    Journal(JournalOrder),
     /// Tell the program.
     Event(Event),
 }
@@ -98,6 +112,9 @@ pub enum Event {
     /// A send came to another state; this is it now. An accepted or dropped one is no longer in
     /// [`super::Engine::deliveries`].
     DeliveryChanged(Delivery),
+    /// This prompt is sent although it could not be written to the journal: if this client is killed
+    /// before the answer, nobody will look for it.
+    Unprotected(AdmissionId),
     /// A call is over.
     Called {
         /// Which.

@@ -9,6 +9,11 @@ pub const LINK_WAIT_MS: u64 = 3_000;
 pub const PROOF_READ_TIMEOUT_MS: u64 = 5_000;
 /// The same for the last pass of a send; here the time includes getting a link.
 pub const FINAL_PASS_MS: u64 = 5_000;
+/// How long a send waits for its row to be on disk, milliseconds: a disk that hangs must not hold a
+/// prompt back for ever.
+pub const JOURNAL_WAIT_MS: u64 = 3_000;
+/// A prompt that a dead client never sent is sent by its heir up to this age, milliseconds.
+pub const UNSENT_AGE_MAX_MS: u64 = 600_000;
 /// Messages of the one page that a reconciliation pass reads.
 pub(super) const PROOF_PAGE_MESSAGES: u32 = 100;
 /// How long a connection may take to open, milliseconds. The same as a reply.

@@ -32,10 +32,10 @@ impl Engine {
     /// Makes an engine that waits for [`Input::Start`].
     pub fn new(config: EngineConfig) -> Self {
         Self {
+            out: Outbox::new(config.journaling),
             link: Link::new(config),
             watch: Watch::default(),
             sends: Sends::default(),
-            out: Outbox::new(),
             now: MonoMillis::default(),
         }
     }
@@ -130,6 +130,8 @@ impl Engine {
             }
             Input::CheckAndResend(id) => self.sends.check_and_resend(&id, now, out),
             Input::Dismiss(id) => self.sends.dismiss(&id, out),
+            Input::Journaled { id, outcome } => self.sends.journaled(&id, outcome, out),
+            Input::Adopted(rows) => self.sends.adopt(rows, now, out),
             Input::Call(call) => self.call(call),
             Input::Reconnect => self.link.reconnect(now, out),
         }

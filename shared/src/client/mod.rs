@@ -18,6 +18,7 @@ mod bounds;
 mod call;
 mod delivery;
 mod engine;
+mod journal;
 mod link;
 mod mirror;
 mod outbox;
@@ -31,10 +32,14 @@ mod tests;
 
 pub use api::{EngineConfig, Event, Input, Output};
 pub use bounds::{
-    DELIVERIES_MAX, FINAL_PASS_MS, LINK_WAIT_MS, MIRROR_CONTENT_BYTES_MAX, PROOF_READ_TIMEOUT_MS,
+    DELIVERIES_MAX, FINAL_PASS_MS, JOURNAL_WAIT_MS, LINK_WAIT_MS, MIRROR_CONTENT_BYTES_MAX,
+    PROOF_READ_TIMEOUT_MS, UNSENT_AGE_MAX_MS,
 };
 pub use call::{Call, CallId, CallOutcome, reply};
 pub use delivery::{Acceptance, Delivery, DeliveryState, IdOrigin, Submission};
 pub use engine::Engine;
+pub use journal::{
+    JournalOrder, JournalRow, JournalStage, Journaled, Journaling, LeftRow, Receipts,
+};
 pub use link::LinkState;
 pub use mirror::{Freshness, Mirror};

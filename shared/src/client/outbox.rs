@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::api::{Event, Output};
 use super::bounds::RESERVED_FOR_ENGINE;
 use super::call::{CallId, written};
+use super::journal::Journaling;
 use crate::error::WireError;
 use crate::id::AdmissionId;
 use crate::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
@@ -79,11 +80,13 @@ pub(super) struct Outbox {
     heard_count: u64,
     in_flight_max: usize,
     frame_bytes_max: usize,
+    journaling: Journaling,
 }
 
 impl Outbox {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(journaling: Journaling) -> Self {
         Self {
+            journaling,
             outputs: VecDeque::new(),
             pending: BTreeMap::new(),
             last_request: 0,
@@ -110,6 +113,16 @@ impl Outbox {
 
     pub(super) fn event(&mut self, event: Event) {
         self.push(Output::Event(event));
+    }
+
+    /// Whether there is a journal, and whose rows it gives.
+    pub(super) const fn journaling(&self) -> Journaling {
+        self.journaling
+    }
+
+    /// Tells whether what is sent is written down first.
+    pub(super) fn journals(&self) -> bool {
+        self.journaling != Journaling::Off
     }
 
     /// Counts a sign of life.

@@ -3,6 +3,8 @@
 use crossterm::event::KeyEvent;
 use usher_shared::client::Input;
 
+use crate::journal::Draft;
+
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Message {
@@ -16,6 +18,8 @@ pub enum Message {
     Attention(Attention),
     /// Something for the engine.
     Link(Box<Input>),
+    /// The drafts that an earlier run left, oldest first.
+    Drafts(Vec<Draft>),
     /// The time of [`super::State::next_deadline`] is here.
     Tick,
 }

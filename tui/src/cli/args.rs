@@ -162,6 +162,7 @@ mod tests {
             socket: "/run/usher.sock".into(),
             data_dir: "/data".into(),
             log_dir: "/log".into(),
+            journal_dir: "/state/journal".into(),
             config_file: "/config.toml".into(),
         };
         let definition = definition(&Localizer::english(), Some(&paths));

@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
@@ -69,6 +70,7 @@ pub(super) async fn send(
     args: &SendArgs,
     server: Server,
     token: Option<String>,
+    journal_dir: Option<PathBuf>,
     output: &Output,
 ) -> Exit {
     let mut report = Report {
@@ -92,7 +94,7 @@ pub(super) async fn send(
         Err(PromptError::Invalid(error)) => return rejected(report, &error, output),
     };
     report.id = Some(id.as_str());
-    let connected = Client::connect(server, token).await;
+    let connected = Client::connect_writing(server, token, journal_dir).await;
     let mut client = match connected {
         Ok(client) => client,
         Err(problem) => return problem.report(output),
@@ -119,7 +121,9 @@ pub(super) async fn send(
     };
     let mut interrupt = Interrupt::new();
     let submission = submission(&session, &id, origin, content);
-    let sent = deliver(&mut client, submission, &mut interrupt).await;
+    let sent = deliver(&mut client, submission, &mut interrupt, output).await;
+    // Whatever became of it, whoever runs this command is told now, and decides.
+    client.driver.handle(Input::Dismiss(id.clone()));
     let acceptance = match sent {
         Sent::Accepted(acceptance) => acceptance,
         Sent::Rejected(error) => {
@@ -208,7 +212,12 @@ fn submission(
 }
 
 /// Sends and waits until there is proof, or none to be had.
-async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut Interrupt) -> Sent {
+async fn deliver(
+    client: &mut Client,
+    submission: Submission,
+    interrupt: &mut Interrupt,
+    output: &Output,
+) -> Sent {
     let id = submission.admission_id.clone();
     client.driver.handle(Input::Submit(submission));
     let mut state = None;
@@ -222,9 +231,11 @@ async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut In
                 give_up_at = give_up_at.or(Some(Instant::now() + OFFLINE_PATIENCE));
             }
             Some(
-                DeliveryState::Queued
+                DeliveryState::Saving
+                | DeliveryState::Queued
                 | DeliveryState::AwaitingReply { .. }
-                | DeliveryState::Reconciling { .. },
+                | DeliveryState::Reconciling { .. }
+                | DeliveryState::Returned,
             )
             | None => give_up_at = None,
         }
@@ -233,16 +244,21 @@ async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut In
             () = at(give_up_at) => return Sent::NeverLeft,
             () = interrupt.heard() => {
                 return match state {
-                    Some(DeliveryState::WaitingForLink) | None => Sent::TakenBack,
+                    Some(DeliveryState::WaitingForLink | DeliveryState::Saving) | None => {
+                        Sent::TakenBack
+                    }
                     Some(_) => Sent::Uncertain,
                 };
             }
         };
-        if let Event::DeliveryChanged(delivery) = event
-            && delivery.admission_id == id
-        {
-            let Delivery { state: now, .. } = delivery;
-            state = Some(now);
+        match event {
+            Event::DeliveryChanged(Delivery { admission_id, state: now, .. })
+                if admission_id == id =>
+            {
+                state = Some(now);
+            }
+            Event::Unprotected(_) => output.problem(&output.text("cli-unprotected", &[])),
+            _ => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Scripted frames against the engine: a server of lines, and a clock that the test moves.
 
+mod journal;
 mod late;
 mod link;
 mod mirror;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, LinkState, Output, Submission,
+    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling, LinkState,
+    Output, Submission,
 };
 use crate::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use crate::error::{ErrorCode, WireError};
@@ -51,16 +53,22 @@ struct Rig {
     events: Vec<Event>,
     /// `Connect` and `Disconnect`, in order.
     link_outputs: Vec<&'static str>,
+    journal: Vec<JournalOrder>,
 }
 
 impl Rig {
     fn new() -> Self {
+        Self::journaling(Journaling::Off)
+    }
+
+    fn journaling(journaling: Journaling) -> Self {
         Self {
-            engine: Engine::new(config()),
+            engine: Engine::new(EngineConfig { journaling, ..config() }),
             now: 1_000,
             sent: Vec::new(),
             events: Vec::new(),
             link_outputs: Vec::new(),
+            journal: Vec::new(),
         }
     }
 
@@ -112,6 +120,7 @@ impl Rig {
                 Output::Connect => self.link_outputs.push("connect"),
                 Output::Disconnect => self.link_outputs.push("disconnect"),
                 Output::Send(frame) => self.sent.push(read_request(&frame)),
+                Output::Journal(order) => self.journal.push(order),
                 Output::Event(event) => self.events.push(event),
             }
         }
@@ -234,6 +243,7 @@ fn config() -> EngineConfig {
         client_instance: ClientInstance::from_uuid(Uuid::from_u128(77)),
         token: Some("t0ken".to_owned()),
         spread_seed: 7,
+        journaling: Journaling::Off,
     }
 }
 
