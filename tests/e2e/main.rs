@@ -15,6 +15,7 @@ mod edit_clock;
 mod edit_saves;
 mod edit_wins;
 mod events;
+mod faults;
 mod faulty_link;
 mod folding;
 mod frames;

@@ -1,0 +1,48 @@
+//! Rows for `usher send`.
+
+use std::sync::Arc;
+
+use usher_tests::cli::Ran;
+use usher_tests::faulty::Do;
+
+use super::row::{Check, Observed, Outcome, PROMPT, Row, Sender};
+use super::stage::{Stage, check_that_nothing_raw_is_shown};
+
+/// The ID of a caller who chooses one.
+const OWN_ID: &str = "build-42";
+
+/// Plays a row; returns what came of it.
+pub(super) fn play(row: &Row, sender: Sender) -> Observed {
+    let mut stage = Stage::new(row.launch, (row.always)());
+    for rule in (row.fault)() {
+        stage.link.rule(rule);
+    }
+    let own_id: &[&str] = match sender {
+        Sender::CommandWithId => &["--id", OWN_ID],
+        Sender::Command | Sender::Chat => &[],
+    };
+    let args = [&["send", "--json"], own_id, &[PROMPT]].concat();
+    let user = Arc::clone(&stage.user);
+    let running = std::thread::spawn(move || user.usher(&args));
+    (row.meanwhile)(&mut stage);
+    let ran = running.join().unwrap();
+    let (outcome, id) = read_outcome(&ran);
+    let observed = Observed { outcome, exit_code: Some(ran.code), ..stage.observed() };
+    if row.expected.outcome == Outcome::Uncertain(Check::Offered) {
+        stage.link.act(&[Do::ForgetRules, Do::Accept]);
+        let again = stage.user.usher(&["send", "--json", "--id", &id, PROMPT]);
+        assert_eq!(again.code, 0, "{again:?}");
+        stage.check_that_it_is_there_once(&row.expected);
+    }
+    observed
+}
+
+fn read_outcome(ran: &Ran) -> (String, String) {
+    check_that_nothing_raw_is_shown(&format!("{}{}", ran.stdout, ran.stderr));
+    let mut lines = ran.json();
+    assert_eq!(lines.len(), 1, "{ran:?}");
+    let line = lines.remove(0);
+    let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    let outcome = format!("{} {}", text("outcome"), text("code"));
+    (outcome.trim_end().to_owned(), text("id"))
+}
