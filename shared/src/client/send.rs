@@ -51,8 +51,13 @@ enum Adoption {
     #[default]
     NotAsked,
     /// New prompts wait until then: those that were left are older.
-    Asked { of: (StoreId, UserId), until: MonoMillis },
-    Done { of: (StoreId, UserId) },
+    Asked {
+        of: (StoreId, UserId),
+        until: MonoMillis,
+    },
+    Done {
+        of: (StoreId, UserId),
+    },
 }
 
 impl Adoption {
@@ -253,6 +258,11 @@ impl Sends {
                 None => index += 1,
             }
         }
+    }
+
+    /// Tells whether a send has only seconds to find a link again.
+    pub(super) fn want_a_link(&self) -> bool {
+        self.tracks.iter().any(Track::wants_a_link)
     }
 
     /// When [`Sends::pump`] has something to do without anything else happening.

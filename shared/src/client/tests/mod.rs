@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling, LinkState,
-    Output, Submission,
+    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling,
+    LinkState, Output, Submission,
 };
 use crate::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use crate::error::{ErrorCode, WireError};
@@ -62,8 +62,12 @@ impl Rig {
     }
 
     fn journaling(journaling: Journaling) -> Self {
+        Self::with(EngineConfig { journaling, ..config() })
+    }
+
+    fn with(config: EngineConfig) -> Self {
         Self {
-            engine: Engine::new(EngineConfig { journaling, ..config() }),
+            engine: Engine::new(config),
             now: 1_000,
             sent: Vec::new(),
             events: Vec::new(),
