@@ -2,9 +2,11 @@
 
 use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
+use super::edit::{EditEnd, EditSave, EditTarget};
 use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
 use crate::error::WireError;
 use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
+use crate::protocol::entry::QueuedMessage;
 use crate::protocol::hello::ClientInfo;
 use crate::protocol::task::Task;
 use crate::protocol::turn::TurnEnded;
@@ -65,6 +67,12 @@ pub enum Input {
     },
     /// The rows that [`JournalOrder::Adopt`] took over, oldest first.
     Adopted(Vec<LeftRow>),
+    /// Edit this entry: asks for its lease. Another edit that is open is left.
+    BeginEdit(EditTarget),
+    /// Save the edit. Does nothing unless it is [`super::EditState::Editing`].
+    SaveEdit(EditSave),
+    /// Leave the edit without saving it.
+    LeaveEdit,
     /// Ask the server for something; never repeated by the engine.
     Call(Call),
     /// Connect now, if the engine waits for its next attempt or was refused.
@@ -115,6 +123,19 @@ pub enum Event {
     /// This prompt is sent although it could not be written to the journal: if this client is killed
     /// before the answer, nobody will look for it.
     Unprotected(AdmissionId),
+    /// The lease was given; this is the entry as it is. [`super::Engine::edit`] has the state.
+    EditBegan(Box<QueuedMessage>),
+    /// [`super::Engine::edit`] came to another state.
+    EditChanged,
+    /// This save was refused; the lease is still held.
+    SaveRefused(WireError),
+    /// An edit is over.
+    EditEnded {
+        /// Of what.
+        target: EditTarget,
+        /// How.
+        end: EditEnd,
+    },
     /// A call is over.
     Called {
         /// Which.

@@ -51,8 +51,13 @@ enum Adoption {
     #[default]
     NotAsked,
     /// New prompts wait until then: those that were left are older.
-    Asked { of: (StoreId, UserId), until: MonoMillis },
-    Done { of: (StoreId, UserId) },
+    Asked {
+        of: (StoreId, UserId),
+        until: MonoMillis,
+    },
+    Done {
+        of: (StoreId, UserId),
+    },
 }
 
 impl Adoption {

@@ -20,9 +20,7 @@ use super::bounds::{
     UNSENT_AGE_MAX_MS,
 };
 use super::delivery::{Acceptance, Delivery, DeliveryState, IdOrigin};
-use super::journal::{
-    JournalOrder, JournalRow, JournalStage, Journaled, LeftRow, Receipts,
-};
+use super::journal::{JournalOrder, JournalRow, JournalStage, Journaled, LeftRow, Receipts};
 use super::mirror::Mirror;
 use super::outbox::{Outbox, Purpose};
 use super::proof;
@@ -201,7 +199,8 @@ impl Track {
     /// is looked for and not sent. None: the row cannot be read.
     pub(super) fn adopted(left: LeftRow, now: MonoMillis, out: &mut Outbox) -> Option<Self> {
         let LeftRow { row, age_ms } = left;
-        let JournalRow { admission_id, id_origin, store_id, user_id, receipts, payload, stage } = row;
+        let JournalRow { admission_id, id_origin, store_id, user_id, receipts, payload, stage } =
+            row;
         let params: QueueAddParams = serde_json::from_str(payload.get()).ok()?;
         params.session_incarnation_id?;
         let mut track = Self::new(admission_id, id_origin, params, payload, now);

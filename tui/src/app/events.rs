@@ -34,7 +34,13 @@ impl State {
             Event::SessionRefused(error) => self.session_refused(&error),
             Event::QueueChanged => self.queue_changed(),
             Event::SessionChanged => self.session_changed(),
-            Event::TranscriptChanged | Event::TurnStarted(_) => {}
+            // The chat has no editor for what waits yet.
+            Event::EditBegan(_)
+            | Event::EditChanged
+            | Event::SaveRefused(_)
+            | Event::EditEnded { .. }
+            | Event::TranscriptChanged
+            | Event::TurnStarted(_) => {}
             Event::TurnEnded(_) => self.ring_if_away(),
             Event::DeliveryChanged(delivery) => self.delivery_changed(&delivery),
             Event::Unprotected(id) => self.went_unprotected(id),

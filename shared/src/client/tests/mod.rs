@@ -1,5 +1,6 @@
 //! Scripted frames against the engine: a server of lines, and a clock that the test moves.
 
+mod edit;
 mod journal;
 mod late;
 mod link;
@@ -14,8 +15,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling, LinkState,
-    Output, Submission,
+    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling,
+    LinkState, Output, Submission,
 };
 use crate::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use crate::error::{ErrorCode, WireError};
