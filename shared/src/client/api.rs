@@ -4,8 +4,10 @@ use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
 use super::edit::{EditEnd, EditSave, EditTarget};
 use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
+use super::upload::{UploadEnd, UploadId};
 use crate::error::WireError;
 use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
+use crate::protocol::attachment::AttachmentBeginParams;
 use crate::protocol::entry::QueuedMessage;
 use crate::protocol::hello::ClientInfo;
 use crate::protocol::task::Task;
@@ -73,6 +75,22 @@ pub enum Input {
     SaveEdit(EditSave),
     /// Leave the edit without saving it.
     LeaveEdit,
+    /// Upload a file of the size and digest that this says; [`Output::ReadUpload`] asks for its bytes.
+    Upload {
+        /// A new name.
+        id: UploadId,
+        /// What it is.
+        params: AttachmentBeginParams,
+    },
+    /// The bytes that [`Output::ReadUpload`] asked for, all of them; None: they cannot be read.
+    UploadRead {
+        /// Which upload.
+        id: UploadId,
+        /// The bytes.
+        bytes: Option<Vec<u8>>,
+    },
+    /// Give an upload up.
+    AbortUpload(UploadId),
     /// Ask the server for something; never repeated by the engine.
     Call(Call),
     /// Connect now, if the engine waits for its next attempt or was refused.
@@ -92,6 +110,15 @@ pub enum Output {
     Send(String),
     /// Do this in the journal.
     Journal(JournalOrder),
+    /// Read a piece of a file, and answer with [`Input::UploadRead`].
+    ReadUpload {
+        /// Which upload.
+        id: UploadId,
+        /// Where it begins, bytes.
+        offset: u64,
+        /// Its size, bytes.
+        length: usize,
+    },
     /// Tell the program.
     Event(Event),
 }
@@ -135,6 +162,20 @@ pub enum Event {
         target: EditTarget,
         /// How.
         end: EditEnd,
+    },
+    /// The server has so much of an upload.
+    UploadProgress {
+        /// Which.
+        id: UploadId,
+        /// Bytes.
+        received_bytes: u64,
+    },
+    /// An upload is over.
+    UploadEnded {
+        /// Which.
+        id: UploadId,
+        /// How.
+        end: UploadEnd,
     },
     /// A call is over.
     Called {

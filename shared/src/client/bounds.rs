@@ -23,6 +23,19 @@ pub(super) const LEASE_RENEWALS_PER_TTL: u64 = 3;
 pub const SAVE_ATTEMPTS_MAX: u32 = 3;
 /// How often the end of a lease is asked for: it expires by itself as well.
 pub(super) const END_ATTEMPTS_MAX: u32 = 3;
+/// Uploads that are open at once: more than a message carries.
+pub(super) const UPLOADS_MAX: usize = 16;
+/// The first piece of an upload, bytes: half a second of a slow line.
+pub(super) const PIECE_FIRST_BYTES: usize = 65_536;
+/// The smallest piece, bytes.
+pub(super) const PIECE_BYTES_MIN: usize = 4_096;
+/// A piece that goes up in less makes the next one larger, milliseconds.
+pub(super) const PIECE_FAST_MS: u64 = 1_000;
+/// How often an upload goes back to less than the server had said that it has: a server that loses
+/// bytes again and again gets no file.
+pub(super) const SETBACKS_MAX: u32 = 8;
+/// The wait before an upload goes on that the server could not serve, milliseconds.
+pub(super) const UPLOAD_AGAIN_MS: u64 = 1_000;
 /// Messages of the one page that a reconciliation pass reads.
 pub(super) const PROOF_PAGE_MESSAGES: u32 = 100;
 /// How long a connection may take to open, milliseconds. The same as a reply.

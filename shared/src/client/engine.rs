@@ -11,6 +11,7 @@ use super::link::{Link, LinkState};
 use super::mirror::Mirror;
 use super::outbox::{Answer, Heard, Outbox, Purpose};
 use super::send::{Sends, Surroundings};
+use super::upload::Uploads;
 use super::watch::Watch;
 use crate::error::{ErrorCode, WireError};
 use crate::limits::{REPLY_TIMEOUT_MS, REQUEST_ID_BYTES_MAX};
@@ -27,6 +28,7 @@ pub struct Engine {
     watch: Watch,
     sends: Sends,
     keeper: Keeper,
+    uploads: Uploads,
     out: Outbox,
     now: MonoMillis,
 }
@@ -40,6 +42,7 @@ impl Engine {
             watch: Watch::default(),
             sends: Sends::default(),
             keeper: Keeper::default(),
+            uploads: Uploads::default(),
             now: MonoMillis::default(),
         }
     }
@@ -74,6 +77,7 @@ impl Engine {
             .chain(self.watch.next_deadline())
             .chain(self.sends.next_deadline())
             .chain(self.keeper.next_deadline())
+            .chain(self.uploads.next_deadline())
             .filter(ahead)
             .min()
     }
@@ -150,6 +154,15 @@ impl Engine {
             Input::LeaveEdit => {
                 let online = self.link.online().is_some();
                 self.keeper.leave(online, now, out);
+            }
+            Input::Upload { id, params } => self.uploads.begin(id, params, now, out),
+            Input::UploadRead { id, bytes } => {
+                let online = self.link.online().is_some();
+                self.uploads.read(id, bytes.as_deref(), online, now, out);
+            }
+            Input::AbortUpload(id) => {
+                let online = self.link.online().is_some();
+                self.uploads.abort(id, online, now, out);
             }
             Input::Call(call) => self.call(call),
             Input::Reconnect => self.link.reconnect(now, out),
@@ -251,7 +264,6 @@ impl Engine {
                 }
             }
             Purpose::Subscribe { opening } => self.watch.subscribed(opening, answer, now, out),
-            Purpose::Unsubscribe => {}
             Purpose::Older { opening } => self.watch.older(opening, answer, out),
             Purpose::Add { id, attempt } => self.sends.answered(&id, attempt, answer, now, out),
             Purpose::ProofQueue { id, pass } => {
@@ -276,6 +288,8 @@ impl Engine {
                     ask_to_end(purpose, now, out);
                 }
             }
+            Purpose::Upload(id) => self.uploads.answered(id, answer, round_trip_ms, now, out),
+            Purpose::Unheeded => {}
             Purpose::Call(id) => {
                 let outcome = match answer {
                     Answer::Reply(payload) => CallOutcome::Reply(payload),
@@ -330,6 +344,7 @@ impl Engine {
         if self.link.online().is_some() {
             self.watch.pump(now, out);
             self.keeper.pump(now, out);
+            self.uploads.pump(now, out);
         }
         let surroundings = Surroundings {
             online: self.link.online(),

@@ -2,7 +2,7 @@
 //! pure state machine.
 //!
 //! Owns the link's life (`link`: hello, backoff, silence), the sends and their recovery
-//! (`send`), the lease of the entry that is edited (`edit`), and the picture of the open session
+//! (`send`), the lease of the entry that is edited (`edit`), uploads (`upload`), and the picture of the open session
 //! (`mirror`). It promises that a send keeps its
 //! ID and its payload bytes over every attempt, that one session has one open send at a time, and
 //! that nothing is reported as accepted without proof. It never reads a clock, opens a socket or
@@ -27,6 +27,7 @@ mod outbox;
 mod proof;
 mod send;
 mod track;
+mod upload;
 mod watch;
 
 #[cfg(test)]
@@ -46,3 +47,4 @@ pub use journal::{
 };
 pub use link::LinkState;
 pub use mirror::{Freshness, Mirror};
+pub use upload::{UploadEnd, UploadId};

@@ -12,6 +12,7 @@ use super::bounds::RESERVED_FOR_ENGINE;
 use super::call::{CallId, written};
 use super::edit::{Dispatch, EditTarget};
 use super::journal::Journaling;
+use super::upload::UploadId;
 use crate::error::WireError;
 use crate::id::{AdmissionId, LeaseId};
 use crate::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
@@ -29,8 +30,6 @@ pub(super) enum Purpose {
     Ping,
     /// Asks for the session that was opened as number `opening`.
     Subscribe { opening: u64 },
-    /// Ends the subscription of a session that is no longer open.
-    Unsubscribe,
     /// Pages older messages into the session that was opened as number `opening`.
     Older { opening: u64 },
     /// Attempt number `attempt` of a send.
@@ -49,6 +48,10 @@ pub(super) enum Purpose {
     EditLook { number: u64 },
     /// Ends a lease.
     EditEnd { target: EditTarget, lease_id: LeaseId, dispatch: Dispatch, attempt: u32 },
+    /// The next request of an upload.
+    Upload(UploadId),
+    /// A request whose answer makes no difference.
+    Unheeded,
     /// A request of the program.
     Call(CallId),
 }
@@ -223,7 +226,6 @@ impl Outbox {
             Purpose::Hello
             | Purpose::Ping
             | Purpose::Subscribe { .. }
-            | Purpose::Unsubscribe
             | Purpose::Older { .. }
             | Purpose::ProofQueue { .. }
             | Purpose::ProofPage { .. }
@@ -231,6 +233,8 @@ impl Outbox {
             | Purpose::EditSave { .. }
             | Purpose::EditLook { .. }
             | Purpose::EditEnd { .. }
+            | Purpose::Upload(_)
+            | Purpose::Unheeded
             | Purpose::Call(_) => {
                 self.pending.remove(&number);
             }
