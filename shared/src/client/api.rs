@@ -2,9 +2,13 @@
 
 use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
+use super::edit::{EditEnd, EditSave, EditTarget};
 use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
+use super::upload::{UploadEnd, UploadId};
 use crate::error::WireError;
 use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
+use crate::protocol::attachment::AttachmentBeginParams;
+use crate::protocol::entry::QueuedMessage;
 use crate::protocol::hello::ClientInfo;
 use crate::protocol::task::Task;
 use crate::protocol::turn::TurnEnded;
@@ -65,6 +69,28 @@ pub enum Input {
     },
     /// The rows that [`JournalOrder::Adopt`] took over, oldest first.
     Adopted(Vec<LeftRow>),
+    /// Edit this entry: asks for its lease. Another edit that is open is left.
+    BeginEdit(EditTarget),
+    /// Save the edit. Does nothing unless it is [`super::EditState::Editing`].
+    SaveEdit(EditSave),
+    /// Leave the edit without saving it.
+    LeaveEdit,
+    /// Upload a file of the size and digest that this says; [`Output::ReadUpload`] asks for its bytes.
+    Upload {
+        /// A new name.
+        id: UploadId,
+        /// What it is.
+        params: AttachmentBeginParams,
+    },
+    /// The bytes that [`Output::ReadUpload`] asked for, all of them; None: they cannot be read.
+    UploadRead {
+        /// Which upload.
+        id: UploadId,
+        /// The bytes.
+        bytes: Option<Vec<u8>>,
+    },
+    /// Give an upload up.
+    AbortUpload(UploadId),
     /// Ask the server for something; never repeated by the engine.
     Call(Call),
     /// Connect now, if the engine waits for its next attempt or was refused.
@@ -84,6 +110,15 @@ pub enum Output {
     Send(String),
     /// Do this in the journal.
     Journal(JournalOrder),
+    /// Read a piece of a file, and answer with [`Input::UploadRead`].
+    ReadUpload {
+        /// Which upload.
+        id: UploadId,
+        /// Where it begins, bytes.
+        offset: u64,
+        /// Its size, bytes.
+        length: usize,
+    },
     /// Tell the program.
     Event(Event),
 }
@@ -115,6 +150,33 @@ pub enum Event {
     /// This prompt is sent although it could not be written to the journal: if this client is killed
     /// before the answer, nobody will look for it.
     Unprotected(AdmissionId),
+    /// The lease was given; this is the entry as it is. [`super::Engine::edit`] has the state.
+    EditBegan(Box<QueuedMessage>),
+    /// [`super::Engine::edit`] came to another state.
+    EditChanged,
+    /// This save was refused; the lease is still held.
+    SaveRefused(WireError),
+    /// An edit is over.
+    EditEnded {
+        /// Of what.
+        target: EditTarget,
+        /// How.
+        end: EditEnd,
+    },
+    /// The server has so much of an upload.
+    UploadProgress {
+        /// Which.
+        id: UploadId,
+        /// Bytes.
+        received_bytes: u64,
+    },
+    /// An upload is over.
+    UploadEnded {
+        /// Which.
+        id: UploadId,
+        /// How.
+        end: UploadEnd,
+    },
     /// A call is over.
     Called {
         /// Which.

@@ -85,9 +85,7 @@ impl State {
 
     /// Returns the delivery that waits for a decision, the oldest first.
     pub(crate) fn undecided(&self) -> Option<&Delivery> {
-        self.deliveries().find(|delivery| {
-            is_undecided(&delivery.state)
-        })
+        self.deliveries().find(|delivery| is_undecided(&delivery.state))
     }
 
     /// A delivery came to another state.

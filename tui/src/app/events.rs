@@ -1,6 +1,6 @@
 //! What the engine tells.
 
-use usher_shared::client::{Event, Output};
+use usher_shared::client::{Event, Input, Output};
 
 use super::ask::Toast;
 use super::message::{Attention, Effect};
@@ -15,6 +15,10 @@ impl State {
                 Output::Disconnect => self.effects.push(Effect::Disconnect),
                 Output::Send(frame) => self.effects.push(Effect::Send(frame)),
                 Output::Journal(order) => self.journal_order(order),
+                // The chat attaches nothing yet.
+                Output::ReadUpload { id, .. } => {
+                    self.engine.handle(Input::UploadRead { id, bytes: None }, self.now);
+                }
                 Output::Event(event) => self.event(event),
             }
         }
@@ -34,7 +38,15 @@ impl State {
             Event::SessionRefused(error) => self.session_refused(&error),
             Event::QueueChanged => self.queue_changed(),
             Event::SessionChanged => self.session_changed(),
-            Event::TranscriptChanged | Event::TurnStarted(_) => {}
+            // The chat has no editor for what waits, and attaches nothing, yet.
+            Event::EditBegan(_)
+            | Event::EditChanged
+            | Event::SaveRefused(_)
+            | Event::EditEnded { .. }
+            | Event::UploadProgress { .. }
+            | Event::UploadEnded { .. }
+            | Event::TranscriptChanged
+            | Event::TurnStarted(_) => {}
             Event::TurnEnded(_) => self.ring_if_away(),
             Event::DeliveryChanged(delivery) => self.delivery_changed(&delivery),
             Event::Unprotected(id) => self.went_unprotected(id),

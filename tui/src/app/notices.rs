@@ -50,9 +50,7 @@ impl State {
                 (RowKind::Quiet, self.text("tui-delivery-waiting"), TAKE_BACK)
             }
             DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), TAKE_BACK),
-            DeliveryState::Saving => {
-                (RowKind::Quiet, self.text("tui-delivery-sending"), TAKE_BACK)
-            }
+            DeliveryState::Saving => (RowKind::Quiet, self.text("tui-delivery-sending"), TAKE_BACK),
             DeliveryState::AwaitingReply { .. } => {
                 (RowKind::Quiet, self.text("tui-delivery-sending"), &[])
             }

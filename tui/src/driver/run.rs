@@ -1,13 +1,16 @@
 //! The engine over a real connection: for programs that have no state machine of their own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use usher_shared::client::{Engine, EngineConfig, Event, Input, Journaling, Output};
+use usher_shared::client::{Engine, EngineConfig, Event, Input, Journaling, Output, UploadId};
 use usher_shared::id::ClientInstance;
+use usher_shared::protocol::attachment::AttachmentBeginParams;
 use usher_shared::protocol::hello::ClientInfo;
 
 use super::clock::mono_now;
@@ -22,6 +25,7 @@ pub struct Driver {
     engine: Engine,
     link: Link,
     journal: Option<Journal>,
+    files: BTreeMap<UploadId, File>,
     events: VecDeque<Event>,
 }
 
@@ -51,6 +55,7 @@ impl Driver {
             engine: Engine::new(engine_config(token, journaling)),
             link: Link::spawn(server),
             journal: journal_dir.map(Journal::spawn),
+            files: BTreeMap::new(),
             events: VecDeque::new(),
         };
         driver.handle(Input::Start);
@@ -71,6 +76,11 @@ impl Driver {
                 Output::Connect => LinkCommand::Connect,
                 Output::Disconnect => LinkCommand::Disconnect,
                 Output::Send(text) => LinkCommand::Send(text),
+                Output::ReadUpload { id, offset, length } => {
+                    let bytes = self.read_upload(id, offset, length);
+                    self.engine.handle(Input::UploadRead { id, bytes }, mono_now());
+                    continue;
+                }
                 Output::Journal(order) => {
                     jobs.push(JournalJob::Order(order));
                     continue;
@@ -87,6 +97,18 @@ impl Driver {
         if let Some(journal) = &self.journal {
             journal.hand_over(jobs);
         }
+    }
+
+    /// Uploads a file that fits what `params` say of it.
+    pub fn upload(&mut self, id: UploadId, file: File, params: AttachmentBeginParams) {
+        self.files.insert(id, file);
+        self.handle(Input::Upload { id, params });
+    }
+
+    fn read_upload(&self, id: UploadId, offset: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.files.get(&id)?.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes)
     }
 
     /// Waits for the next event. Can be cancelled and called again without losing anything.

@@ -28,11 +28,7 @@ impl Peer {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("s");
-        Self {
-            listener: UnixListener::bind(&path).unwrap(),
-            address: named(&path),
-            folder,
-        }
+        Self { listener: UnixListener::bind(&path).unwrap(), address: named(&path), folder }
     }
 
     async fn accept(&self) -> Conversation {

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode as SqliteCode, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, ErrorCode as SqliteCode, Row, Transaction, TransactionBehavior, params,
+};
 use serde_json::value::RawValue;
 use usher_shared::client::{
     IdOrigin, Input, JournalOrder, JournalRow, JournalStage, Journaled, LeftRow, Receipts,
@@ -306,7 +308,8 @@ impl Batch<'_> {
             .transaction
             .prepare_cached(sql)?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let fits = i64::try_from(bytes).is_ok_and(|bytes| stored.saturating_add(bytes) <= BYTES_MAX);
+        let fits =
+            i64::try_from(bytes).is_ok_and(|bytes| stored.saturating_add(bytes) <= BYTES_MAX);
         Ok(if rows < ROWS_MAX && fits { Room::Left } else { Room::Full })
     }
 
@@ -368,7 +371,11 @@ impl Batch<'_> {
         user_id: UserId,
     ) -> Result<LeftRow, rusqlite::Error> {
         let unreadable = |index| {
-            rusqlite::Error::FromSqlConversionFailure(index, Type::Text, "not as it was written".into())
+            rusqlite::Error::FromSqlConversionFailure(
+                index,
+                Type::Text,
+                "not as it was written".into(),
+            )
         };
         let id: String = row.get(2)?;
         let stage: String = row.get(5)?;

@@ -1,5 +1,6 @@
 //! Scripted frames against the engine: a server of lines, and a clock that the test moves.
 
+mod edit;
 mod journal;
 mod late;
 mod link;
@@ -7,6 +8,7 @@ mod mirror;
 mod recovery;
 mod sends;
 mod storm;
+mod upload;
 
 use std::collections::BTreeSet;
 
@@ -15,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling,
-    LinkState, Output, Submission,
+    LinkState, Output, Submission, UploadId,
 };
 use crate::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use crate::error::{ErrorCode, WireError};
@@ -54,6 +56,7 @@ struct Rig {
     /// `Connect` and `Disconnect`, in order.
     link_outputs: Vec<&'static str>,
     journal: Vec<JournalOrder>,
+    reads: Vec<(UploadId, u64, usize)>,
 }
 
 impl Rig {
@@ -73,6 +76,7 @@ impl Rig {
             events: Vec::new(),
             link_outputs: Vec::new(),
             journal: Vec::new(),
+            reads: Vec::new(),
         }
     }
 
@@ -125,6 +129,9 @@ impl Rig {
                 Output::Disconnect => self.link_outputs.push("disconnect"),
                 Output::Send(frame) => self.sent.push(read_request(&frame)),
                 Output::Journal(order) => self.journal.push(order),
+                Output::ReadUpload { id, offset, length } => {
+                    self.reads.push((id, offset, length));
+                }
                 Output::Event(event) => self.events.push(event),
             }
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::json;
 
+use super::edit::{begun, lease, save, saved, target};
 use super::journal::left;
 use super::*;
 use crate::client::{Call, CallId, JournalStage, Journaled};
@@ -27,6 +28,8 @@ impl Dice {
 struct Promises {
     /// The bytes that an admission ID first left with.
     payloads: BTreeMap<String, String>,
+    /// The bytes that a save first left with.
+    saves: BTreeMap<String, String>,
     /// Attempts of every admission ID.
     attempts: BTreeMap<String, u32>,
     /// Request numbers, for ever.
@@ -49,6 +52,11 @@ impl Promises {
         let sent = std::mem::take(&mut rig.sent);
         for request in &sent {
             assert!(self.ids.insert(request.id.clone()), "a number is used twice");
+            if request.action == "message.queue.update" {
+                let id = request.payload["operation_id"].as_str().unwrap().to_owned();
+                let first = self.saves.entry(id).or_insert(request.raw.clone());
+                assert_eq!(*first, request.raw, "a save left with another payload");
+            }
             if request.action != "message.queue.add" {
                 continue;
             }
@@ -180,6 +188,14 @@ fn answer(rig: &mut Rig, dice: &mut Dice, request: &Sent, event_seq: &mut u64) {
             let message = message_from(5, &some_delivery(rig, dice));
             rig.reply(request, &page(vec![message]));
         }
+        "message.queue.edit.begin" => rig.reply(request, &begun(u128::from(dice.roll(2)))),
+        "message.queue.edit.renew" => {
+            rig.reply(request, &lease(u128::from(dice.roll(2)), dice.roll(9)));
+        }
+        "message.queue.update" => {
+            let operation = request.payload["operation_id"].as_str().unwrap();
+            rig.reply(request, &saved(operation));
+        }
         _ => rig.reply(request, &json!({})),
     }
 }
@@ -200,7 +216,7 @@ fn storm(seed: u64) {
     rig.input(Input::Start);
     for step in 0..1_500 {
         let some_id = some_delivery(&rig, &mut dice);
-        match dice.roll(28) {
+        match dice.roll(32) {
             0 => rig.input(Input::LinkClosed { code: None }),
             1..=3 => rig.input(Input::LinkOpened),
             4..=6 => {
@@ -234,7 +250,10 @@ fn storm(seed: u64) {
                 let wait = [1, 200, 3_000, 11_000][dice.roll(4) as usize];
                 rig.wait(wait);
             }
-            18..=21 => promises.journal(&mut rig, &mut dice),
+            18 => rig.input(Input::BeginEdit(target(u128::from(dice.roll(2))))),
+            19 => rig.input(Input::LeaveEdit),
+            20 | 21 => rig.input(save(&format!("op{step}"), &format!("text {step}"))),
+            22..=25 => promises.journal(&mut rig, &mut dice),
             _ if !open.is_empty() => {
                 let request = open.remove(dice.roll(open.len() as u64) as usize);
                 answer(&mut rig, &mut dice, &request, &mut event_seq);
