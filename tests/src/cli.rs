@@ -95,6 +95,11 @@ impl UserHome {
         finish(child, args, nothing).stderr
     }
 
+    /// Runs `usher` without a terminal and without waiting for it, for a test that ends it.
+    pub fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdin(Stdio::null()).spawn().expect("usher runs")
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binaries::usher());
         command

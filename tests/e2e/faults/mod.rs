@@ -4,6 +4,8 @@
 //! `cargo test -p usher-tests --test e2e faults:: -- --nocapture` prints the table.
 
 mod chat;
+mod engine;
+mod flight;
 mod row;
 mod send;
 mod stage;

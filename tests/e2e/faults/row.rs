@@ -33,9 +33,10 @@ impl Outcome {
         match (self, sender) {
             (Self::Accepted, _) => "accepted".to_owned(),
             (Self::Rejected(_), Sender::Chat) => "rejected".to_owned(),
-            (Self::Rejected(code), Sender::Command | Sender::CommandWithId) => {
-                format!("rejected {code}")
-            }
+            (
+                Self::Rejected(code),
+                Sender::Command | Sender::CommandWithId | Sender::EngineWithFile,
+            ) => format!("rejected {code}"),
             (Self::Uncertain(_), _) => "uncertain".to_owned(),
         }
     }
@@ -59,6 +60,9 @@ pub(super) enum Sender {
     CommandWithId,
     /// The chat in a terminal.
     Chat,
+    /// The engine of both over a real socket, with a prompt that has a file inside: neither of them
+    /// can send one yet.
+    EngineWithFile,
 }
 
 /// See the module.
@@ -98,12 +102,12 @@ pub(super) struct Expected {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) outcome: String,
-    /// None in the chat, which goes on.
+    /// None of what goes on.
     pub(super) exit_code: Option<i32>,
     pub(super) sent: usize,
     pub(super) served: usize,
     pub(super) entries: usize,
-    /// The line of the chat that says so; none of a command.
+    /// The line of the chat that says so; None of all others.
     pub(super) shows: Option<String>,
 }
 
@@ -113,6 +117,7 @@ impl Expected {
         let (exit_code, shows) = match sender {
             Sender::Command | Sender::CommandWithId => (Some(self.outcome.exit_code()), None),
             Sender::Chat => (None, Some(self.shows.to_owned())),
+            Sender::EngineWithFile => (None, None),
         };
         Observed {
             outcome: self.outcome.as_said_by(sender),

@@ -19,7 +19,7 @@ pub(super) fn play(row: &Row, sender: Sender) -> Observed {
     }
     let own_id: &[&str] = match sender {
         Sender::CommandWithId => &["--id", OWN_ID],
-        Sender::Command | Sender::Chat => &[],
+        Sender::Command | Sender::Chat | Sender::EngineWithFile => &[],
     };
     let args = [&["send", "--json"], own_id, &[PROMPT]].concat();
     let user = Arc::clone(&stage.user);

@@ -59,6 +59,11 @@ impl Stage {
         })
     }
 
+    /// Runs what needs a runtime.
+    pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     /// Counts where a prompt is: what waits, and what ran or runs.
     pub(super) fn entries_of(&self, text: &str) -> usize {
         self.beside(async |client, chat| {

@@ -10,7 +10,7 @@ use super::row::Check::{NotOffered, Offered};
 use super::row::Outcome::{Accepted, Rejected, Uncertain};
 use super::row::{Expected, Observed, PROMPT, Row, Sender};
 use super::stage::{ADD, Stage};
-use super::{chat, send};
+use super::{chat, engine, send};
 
 const GET: &str = "message.queue.get";
 const PAGE: &str = "transcript.page";
@@ -250,6 +250,47 @@ fn rows_of_answers() -> Vec<Row> {
     ]
 }
 
+/// A prompt with a file has 30 s for each reply; but a link that is silent for a ping and its answer
+/// is given up earlier, after 25 s at most.
+fn rows_with_a_file() -> Vec<Row> {
+    const ENGINE: &[Sender] = &[Sender::EngineWithFile];
+    vec![
+        row(
+            "black hole for 12 s, before the commit",
+            ENGINE,
+            || vec![Rule::first(request()).swallow().then(black_hole(12))],
+            accepted(2, 1),
+        ),
+        row(
+            "black hole for 12 s, after the commit",
+            ENGINE,
+            || vec![Rule::first(answer()).swallow().then(black_hole(12))],
+            accepted(1, 1),
+        ),
+        row(
+            "black hole for 35 s, before the commit",
+            ENGINE,
+            || vec![Rule::first(request()).swallow().then(black_hole(35))],
+            uncertain(1, 0, 0),
+        ),
+        row(
+            "black hole for 35 s, after the commit",
+            ENGINE,
+            || vec![Rule::first(answer()).swallow().then(black_hole(35))],
+            uncertain(1, 1, 1),
+        ),
+        row(
+            "the reply comes after 12 s",
+            ENGINE,
+            || {
+                let late = [Do::After(Duration::from_secs(12)), Do::Release];
+                vec![Rule::first(answer()).hold().then(late)]
+            },
+            accepted(1, 1),
+        ),
+    ]
+}
+
 fn without_receipts(hello: &mut serde_json::Value) {
     let capabilities = hello["payload"]["capabilities"].as_array_mut().unwrap();
     capabilities.retain(|name| name != "queue.admission_receipts");
@@ -263,7 +304,7 @@ fn fill_the_queue(stage: &mut Stage) {
 }
 
 fn rows() -> Vec<Row> {
-    [rows_of_cuts(), rows_of_silence(), rows_of_answers()].concat()
+    [rows_of_cuts(), rows_of_silence(), rows_of_answers(), rows_with_a_file()].concat()
 }
 
 #[test]
@@ -311,5 +352,6 @@ fn play(row: &Row, sender: Sender) -> Observed {
     match sender {
         Sender::Command | Sender::CommandWithId => send::play(row, sender),
         Sender::Chat => chat::play(row),
+        Sender::EngineWithFile => engine::play(row),
     }
 }
