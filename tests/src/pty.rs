@@ -82,6 +82,12 @@ impl Terminal {
         self.wait_until(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
+    /// Waits until the first line says that the server answers; returns the screen.
+    pub fn wait_online(&self) -> String {
+        let is_online = |screen: &str| screen.lines().next().is_some_and(|line| line.contains('●'));
+        self.wait_until("a link", is_online)
+    }
+
     /// Waits until the screen is as wanted; returns it.
     pub fn wait_until(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;

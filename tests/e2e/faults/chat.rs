@@ -80,7 +80,7 @@ fn read_outcome(screen: &str) -> &'static str {
 /// Presses the key that cannot duplicate anything, once the link is sound.
 fn check_and_resend(stage: &Stage, terminal: &mut Terminal) {
     stage.link.act(&[Do::ForgetRules, Do::Accept]);
-    terminal.wait_for("online");
+    terminal.wait_online();
     terminal.type_keys("\u{1b}r");
     terminal.wait_until("a prompt that is accepted", |screen| !screen.contains(UNCERTAIN));
     terminal.submit(NEXT);

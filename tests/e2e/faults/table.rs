@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use usher_tests::binaries;
 use usher_tests::faulty::{Do, Matching, Rule};
+use usher_tests::home::wants_postgres;
 
 use super::row::Check::{NotOffered, Offered};
 use super::row::Outcome::{Accepted, Rejected, Uncertain};
@@ -303,8 +304,22 @@ fn fill_the_queue(stage: &mut Stage) {
     stage.link.act(&[Do::Accept]);
 }
 
+/// Rows in which the database has a part.
+const ON_POSTGRESQL: &[&str] = &[
+    "the reply is lost with the link",
+    "cut before the commit, back after 2 s",
+    "cut after the commit, back after 4 s",
+    "the first reply comes late, behind its retry",
+    "the retry meets a full queue",
+];
+
 fn rows() -> Vec<Row> {
-    [rows_of_cuts(), rows_of_silence(), rows_of_answers(), rows_with_a_file()].concat()
+    let mut rows =
+        [rows_of_cuts(), rows_of_silence(), rows_of_answers(), rows_with_a_file()].concat();
+    if wants_postgres() {
+        rows.retain(|row| ON_POSTGRESQL.contains(&row.name));
+    }
+    rows
 }
 
 #[test]
