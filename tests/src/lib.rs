@@ -23,6 +23,7 @@ pub mod scene;
 pub mod server;
 pub mod soundness;
 pub mod sql;
+pub mod stage;
 pub mod trace;
 pub mod uploads;
 

@@ -2,9 +2,10 @@
 
 use usher_tests::faulty::{Do, Matching};
 use usher_tests::pty::Terminal;
+use usher_tests::stage::Stage;
 
+use super::checks::{ADD, check_that_it_is_there_once, check_that_nothing_raw_is_shown, observed};
 use super::row::{Check, Observed, Outcome, PROMPT, Row};
-use super::stage::{ADD, Stage, check_that_nothing_raw_is_shown};
 
 /// A prompt that leaves when the one before it is accepted, rejected or uncertain, and not earlier.
 const NEXT: &str = "and at the docs";
@@ -18,9 +19,8 @@ const CHECK: &str = "check and resend safely";
 
 /// Plays a row; returns what came of it.
 pub(super) fn play(row: &Row) -> Observed {
-    let mut stage = Stage::new(row.launch, (row.always)());
-    let mut terminal = Terminal::open(&stage.user, 120, 40, &[]);
-    terminal.wait_for("Welcome");
+    let mut stage = Stage::with(row.launch, (row.always)());
+    let mut terminal = stage.terminal();
     for rule in (row.fault)() {
         stage.link.rule(rule);
     }
@@ -30,7 +30,7 @@ pub(super) fn play(row: &Row) -> Observed {
     let outcome = read_outcome(&screen).to_owned();
     let shows = screen.lines().find(|line| line.contains(row.expected.shows));
     let shows = Some(shows.map_or(screen.clone(), |_| row.expected.shows.to_owned()));
-    let observed = Observed { outcome, shows, ..stage.observed() };
+    let observed = Observed { outcome, shows, ..observed(&stage) };
     if let Outcome::Uncertain(check) = row.expected.outcome {
         assert!(screen.contains(PROMPT), "the draft is kept:\n{screen}");
         let offered = if screen.contains(CHECK) { Check::Offered } else { Check::NotOffered };
@@ -38,7 +38,7 @@ pub(super) fn play(row: &Row) -> Observed {
     }
     if row.expected.outcome == Outcome::Uncertain(Check::Offered) {
         check_and_resend(&stage, &mut terminal);
-        stage.check_that_it_is_there_once(&row.expected);
+        check_that_it_is_there_once(&stage);
     }
     check_that_nothing_raw_is_shown(&String::from_utf8_lossy(&terminal.bytes()));
     observed

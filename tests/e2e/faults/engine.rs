@@ -7,14 +7,15 @@ use usher_shared::id::AdmissionId;
 use usher_shared::protocol::queue::QueueAddParams;
 use usher_tests::client::timed;
 use usher_tests::faulty::Do;
+use usher_tests::stage::Stage;
 use usher_tui::driver::{Driver, Server};
 
+use super::checks::{check_that_it_is_there_once, observed};
 use super::row::{Check, Observed, Outcome, PROMPT, Row};
-use super::stage::Stage;
 
 /// Plays a row; returns what came of it.
 pub(super) fn play(row: &Row) -> Observed {
-    let mut stage = Stage::new(row.launch, (row.always)());
+    let mut stage = Stage::with(row.launch, (row.always)());
     for rule in (row.fault)() {
         stage.link.rule(rule);
     }
@@ -36,7 +37,7 @@ pub(super) fn play(row: &Row) -> Observed {
     });
     (row.meanwhile)(&mut stage);
     let state = stage.run(timed(settled(&mut driver)));
-    let observed = Observed { outcome: word(&state), ..stage.observed() };
+    let observed = Observed { outcome: word(&state), ..observed(&stage) };
     if row.expected.outcome == Outcome::Uncertain(Check::Offered) {
         stage.link.act(&[Do::ForgetRules, Do::Accept]);
         let checked = stage.run(timed(async {
@@ -47,7 +48,7 @@ pub(super) fn play(row: &Row) -> Observed {
             settled(&mut driver).await
         }));
         assert_eq!(word(&checked), "accepted", "{checked:?}");
-        stage.check_that_it_is_there_once(&row.expected);
+        check_that_it_is_there_once(&stage);
     }
     observed
 }

@@ -1,25 +1,14 @@
 //! Prompts on their way: two at once, and those whose client is killed.
 
 use rustix::process::Signal;
-use usher_tests::chat::contents;
 use usher_tests::faulty::{Do, Matching, Rule, Seen};
-use usher_tests::pty::Terminal;
+use usher_tests::stage::Stage;
 
+use super::checks::ADD;
 use super::row::PROMPT;
-use super::stage::{ADD, Stage};
 
 const SECOND: &str = "and at the docs";
 const UNCERTAIN: &str = "Delivery uncertain: the server may have it.";
-
-fn stage() -> Stage {
-    Stage::new(|launch| launch, Vec::new())
-}
-
-fn chat(stage: &Stage) -> Terminal {
-    let terminal = Terminal::open(&stage.user, 120, 40, &[]);
-    terminal.wait_for("auto-run off");
-    terminal
-}
 
 fn prompt(text: &str) -> Matching {
     Matching::request(ADD).saying(text)
@@ -39,15 +28,14 @@ fn two_quick_prompts_keep_their_order_when_the_first_one_gets_lost() {
     let lost_reply = Rule::first(Matching::answer(ADD)).swallow().then([Do::Cut]);
     let lost_prompt = Rule::first(Matching::request(ADD)).swallow().then([Do::Cut]);
     for rule in [lost_reply, lost_prompt] {
-        let stage = stage();
-        let mut terminal = chat(&stage);
+        let stage = Stage::new();
+        let mut terminal = stage.terminal();
         stage.link.rule(rule);
         terminal.submit(PROMPT);
         terminal.submit(SECOND);
         terminal.wait_for("queue 2");
         stage.link.until_seen(&Matching::answer(ADD).saying(SECOND), 1);
-        let entries = stage.beside(async |client, chat| client.entries(chat).await);
-        assert_eq!(contents(&entries), [PROMPT, SECOND]);
+        assert_eq!(stage.waiting(), [PROMPT, SECOND]);
         // The second one left when the first one was there, and once.
         let (first, second) = (places(&stage, &prompt(PROMPT)), places(&stage, &prompt(SECOND)));
         assert_eq!(second.len(), 1);
@@ -66,7 +54,7 @@ enum Killed {
 fn kill_when(stage: &Stage, killed: Killed, seen: &Matching) {
     match killed {
         Killed::Chat => {
-            let mut terminal = chat(stage);
+            let mut terminal = stage.terminal();
             terminal.submit(PROMPT);
             stage.link.until_seen(seen, 1);
             terminal.signal(Signal::KILL);
@@ -84,16 +72,15 @@ fn kill_when(stage: &Stage, killed: Killed, seen: &Matching) {
 #[test]
 fn a_prompt_that_the_server_has_is_confirmed_after_its_client_was_killed() {
     for killed in [Killed::Chat, Killed::Command] {
-        let stage = stage();
+        let stage = Stage::new();
         stage.link.rule(Rule::first(Matching::answer(ADD)).swallow());
         kill_when(&stage, killed, &Matching::answer(ADD));
-        let mut terminal = chat(&stage);
+        let mut terminal = stage.terminal();
         // It leaves when the one before it is settled.
         terminal.submit(SECOND);
         let screen = terminal.wait_for("queue 2");
         assert!(!screen.contains(UNCERTAIN), "{killed:?}: {screen}");
-        let entries = stage.beside(async |client, chat| client.entries(chat).await);
-        assert_eq!(contents(&entries), [PROMPT, SECOND], "{killed:?}");
+        assert_eq!(stage.waiting(), [PROMPT, SECOND], "{killed:?}");
         assert_eq!(places(&stage, &prompt(PROMPT)).len(), 1, "{killed:?}: nothing is sent again");
     }
 }
@@ -101,10 +88,10 @@ fn a_prompt_that_the_server_has_is_confirmed_after_its_client_was_killed() {
 #[test]
 fn a_prompt_that_may_be_lost_is_uncertain_after_its_client_was_killed_and_never_sent_by_itself() {
     for killed in [Killed::Chat, Killed::Command] {
-        let stage = stage();
+        let stage = Stage::new();
         stage.link.rule(Rule::first(Matching::request(ADD)).swallow());
         kill_when(&stage, killed, &Matching::request(ADD));
-        let mut terminal = chat(&stage);
+        let mut terminal = stage.terminal();
         let screen = terminal.wait_for(UNCERTAIN);
         assert!(screen.contains(PROMPT), "{killed:?}: {screen}");
         // Whatever else leaves, it does not.

@@ -4,9 +4,9 @@
 //! `cargo test -p usher-tests --test e2e faults:: -- --nocapture` prints the table.
 
 mod chat;
+mod checks;
 mod engine;
 mod flight;
 mod row;
 mod send;
-mod stage;
 mod table;

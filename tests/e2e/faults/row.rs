@@ -4,8 +4,7 @@ use std::fmt;
 
 use usher_tests::faulty::Rule;
 use usher_tests::server::Launch;
-
-use super::stage::Stage;
+use usher_tests::stage::Stage;
 
 /// What the prompt says.
 pub(super) const PROMPT: &str = "look at the tests";

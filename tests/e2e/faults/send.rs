@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use usher_tests::cli::Ran;
 use usher_tests::faulty::Do;
+use usher_tests::stage::Stage;
 
+use super::checks::{check_that_it_is_there_once, check_that_nothing_raw_is_shown, observed};
 use super::row::{Check, Observed, Outcome, PROMPT, Row, Sender};
-use super::stage::{Stage, check_that_nothing_raw_is_shown};
 
 /// The ID of a caller who chooses one.
 const OWN_ID: &str = "build-42";
 
 /// Plays a row; returns what came of it.
 pub(super) fn play(row: &Row, sender: Sender) -> Observed {
-    let mut stage = Stage::new(row.launch, (row.always)());
+    let mut stage = Stage::with(row.launch, (row.always)());
     for rule in (row.fault)() {
         stage.link.rule(rule);
     }
@@ -27,12 +28,12 @@ pub(super) fn play(row: &Row, sender: Sender) -> Observed {
     (row.meanwhile)(&mut stage);
     let ran = running.join().unwrap();
     let (outcome, id) = read_outcome(&ran);
-    let observed = Observed { outcome, exit_code: Some(ran.code), ..stage.observed() };
+    let observed = Observed { outcome, exit_code: Some(ran.code), ..observed(&stage) };
     if row.expected.outcome == Outcome::Uncertain(Check::Offered) {
         stage.link.act(&[Do::ForgetRules, Do::Accept]);
         let again = stage.user.usher(&["send", "--json", "--id", &id, PROMPT]);
         assert_eq!(again.code, 0, "{again:?}");
-        stage.check_that_it_is_there_once(&row.expected);
+        check_that_it_is_there_once(&stage);
     }
     observed
 }

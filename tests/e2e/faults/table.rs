@@ -6,11 +6,12 @@ use serde_json::json;
 use usher_tests::binaries;
 use usher_tests::faulty::{Do, Matching, Rule};
 use usher_tests::home::wants_postgres;
+use usher_tests::stage::Stage;
 
+use super::checks::{ADD, replace_server};
 use super::row::Check::{NotOffered, Offered};
 use super::row::Outcome::{Accepted, Rejected, Uncertain};
 use super::row::{Expected, Observed, PROMPT, Row, Sender};
-use super::stage::{ADD, Stage};
 use super::{chat, engine, send};
 
 const GET: &str = "message.queue.get";
@@ -130,7 +131,7 @@ fn rows_of_cuts() -> Vec<Row> {
             accepted(2, 1),
         ),
         Row {
-            meanwhile: Stage::replace_server,
+            meanwhile: replace_server,
             launch: |launch| {
                 // One commit at its start, and no others of its own.
                 let stopping = launch.binary(binaries::usherd_with_stop_points());
