@@ -36,6 +36,7 @@ mod plan_mode;
 mod plans;
 mod races;
 mod read_only;
+mod reconnect;
 mod references;
 mod reorder;
 mod replay;
