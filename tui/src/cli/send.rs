@@ -19,6 +19,7 @@ use usher_shared::vocabulary::AdmissionOutcome;
 use uuid::Uuid;
 
 use super::args::SendArgs;
+use super::attach::{self, AttachProblem};
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
 use super::ending::{Ending, Failure};
 use super::exit::Exit;
@@ -94,6 +95,17 @@ pub(super) async fn send(
         Err(PromptError::Invalid(error)) => return rejected(report, &error, output),
     };
     report.id = Some(id.as_str());
+    let origin = match args.id {
+        Some(_) => IdOrigin::Given,
+        None => IdOrigin::Minted,
+    };
+    let files = match attach::look_at(&args.attach, origin) {
+        Ok(files) => files,
+        Err(error) => {
+            output.problem(&error.text(output));
+            return Exit::Usage;
+        }
+    };
     let connected = Client::connect_writing(server, token, journal_dir).await;
     let mut client = match connected {
         Ok(client) => client,
@@ -115,12 +127,22 @@ pub(super) async fn send(
     {
         return problem.report(output);
     }
-    let origin = match args.id {
-        Some(_) => IdOrigin::Given,
-        None => IdOrigin::Minted,
+    let attachments = match attach::attach(&mut client, &session, files, origin).await {
+        Ok(attachments) => attachments,
+        Err(AttachProblem::File(error)) => {
+            output.problem(&error.text(output));
+            return Exit::Usage;
+        }
+        Err(AttachProblem::Server(Problem::Rejected(error))) => {
+            return rejected(report, &error, output);
+        }
+        Err(AttachProblem::Server(problem)) => return problem.report(output),
     };
     let mut interrupt = Interrupt::new();
-    let submission = submission(&session, &id, origin, content);
+    let mut submission = submission(&session, &id, origin, content);
+    if !attachments.is_empty() {
+        submission.params.attachments = Some(attachments);
+    }
     let sent = deliver(&mut client, submission, &mut interrupt, output).await;
     // Whatever became of it, whoever runs this command is told now, and decides.
     client.driver.handle(Input::Dismiss(id.clone()));
@@ -380,6 +402,7 @@ mod tests {
                 id: Some("mine".to_owned()),
                 wait: false,
                 json: false,
+                attach: Vec::new(),
                 text: text.to_owned(),
             };
             read_prompt(&args).map(|(_, content)| content)
