@@ -144,7 +144,9 @@ fn a_living_client_keeps_its_own_prompts() {
     let user = paused();
     let first = offline_with_a_prompt(&user);
     let second = chat(&user);
-    second.wait_until("the first one's prompt, sent by the first", |screen| screen.contains("queue 1 "));
+    second.wait_until("the first one's prompt, sent by the first", |screen| {
+        screen.contains("queue 1 ")
+    });
     assert_eq!(waiting(&user), ["typed offline"]);
     first.wait_for("queue 1 ");
 }

@@ -28,6 +28,7 @@ use super::interrupt::Interrupt;
 use super::output::{Format, Output, OutputError};
 use crate::driver::Server;
 use crate::i18n::Value;
+use crate::unaccepted::{Place, Unaccepted};
 use crate::view::clean::Clean;
 
 /// What became of a prompt: one line of output. See [the module](super) for the JSON.
@@ -149,7 +150,7 @@ pub(super) async fn send(
     let acceptance = match sent {
         Sent::Accepted(acceptance) => acceptance,
         Sent::Rejected(error) => {
-            let text = refusal_text(&mut client, &session, &error, output).await;
+            let text = refusal_text(&mut client, &session, &id, &error, output).await;
             return rejected_as(report, error.code, &text, output);
         }
         Sent::Uncertain => return uncertain(report, &id, output),
@@ -279,7 +280,9 @@ async fn deliver(
             {
                 state = Some(now);
             }
-            Event::Unprotected(_) => output.problem(&output.text("cli-unprotected", &[])),
+            Event::Unprotected(_) => {
+                output.problem(&unaccepted_text(Unaccepted::Unprotected, None, &id, output));
+            }
             _ => {}
         }
     }
@@ -308,18 +311,30 @@ fn accepted(report: &Report<'_>, args: &SendArgs, output: &Output) -> Result<(),
 async fn refusal_text(
     client: &mut Client,
     session: &Session,
+    id: &AdmissionId,
     error: &WireError,
     output: &Output,
 ) -> String {
-    if error.code == ErrorCode::QueueFull
-        && let Ok(queue) = client.ask(&QueueGetParams { identity: session.identity() }).await
-        && !queue.auto_run
-    {
-        let arguments =
-            [("count", Value::from(queue.count)), ("session", Value::from(session.id.to_string()))];
-        return output.text("cli-queue-full-paused", &arguments);
-    }
-    output.localizer.error(error)
+    let queue = match error.code {
+        ErrorCode::QueueFull => {
+            client.ask(&QueueGetParams { identity: session.identity() }).await.ok()
+        }
+        _ => None,
+    };
+    let unaccepted = Unaccepted::Rejected { error, queue: queue.as_ref() };
+    unaccepted_text(unaccepted, Some(session.id), id, output)
+}
+
+fn unaccepted_text(
+    unaccepted: Unaccepted<'_>,
+    session_id: Option<SessionId>,
+    id: &AdmissionId,
+    output: &Output,
+) -> String {
+    let session = session_id.map(|id| id.to_string()).unwrap_or_default();
+    let id = Clean::line(id.as_str());
+    let place = Place::Command { session: &session, id: id.as_str() };
+    unaccepted.text(place, &output.localizer)
 }
 
 fn rejected(report: Report<'_>, error: &WireError, output: &Output) -> Exit {
@@ -335,10 +350,7 @@ fn rejected_as(mut report: Report<'_>, code: ErrorCode, text: &str, output: &Out
 
 fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit {
     report.outcome = Outcome::Uncertain;
-    let id = Clean::line(id.as_str());
-    let session = report.session_id.map(|id| id.to_string()).unwrap_or_default();
-    let arguments = [("id", Value::from(id.as_str())), ("session", Value::from(session))];
-    let text = output.text("cli-uncertain", &arguments);
+    let text = unaccepted_text(Unaccepted::Uncertain, report.session_id, id, output);
     finish(&report, &text, Exit::Uncertain, output)
 }
 
