@@ -10,6 +10,7 @@ cli-help-send = Send one prompt, exactly once
 cli-help-session = The session [default: the one used last in this directory]
 cli-help-send-id = The admission ID; the same ID with the same text is sent once only
 cli-help-send-wait = Wait for the answer and print it
+cli-help-send-attach = A file to send along; can be given several times
 cli-help-send-text = The prompt, or - to read it from standard input; write -- before one that begins with a dash
 cli-help-json = Print JSON, one object per line
 cli-help-queue = Look at the queue of a session, clear it, or switch its auto-run
@@ -23,6 +24,9 @@ cli-rejected = Not accepted. { $reason }
 cli-prompt-empty = The prompt is empty.
 cli-unknown-session = There is no session “{ $session }” that you can use. Without --session the one of this directory is used.
 cli-queue-full-paused = The queue is full ({ $count }) and auto-run is off. Resume it with: usher queue auto-run on --session { $session }
+cli-attach-unreadable = { $file } cannot be attached: { $reason }
+cli-attach-too-many = A prompt carries at most { $max } files.
+cli-attach-too-large = The files are too large: { $mib } MiB in all at most (with --id 10, so that the same command can be run again).
 cli-unprotected = The prompt could not be written to disk first. It is sent all the same; if this command is killed before the answer, nobody looks for it.
 cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --session { $session } --id { $id }
 

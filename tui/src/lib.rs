@@ -11,4 +11,5 @@ pub mod runtime;
 pub mod start;
 pub mod terminal;
 pub mod theme;
+pub mod unaccepted;
 pub mod view;

@@ -61,7 +61,7 @@ fn kill_when(stage: &Stage, killed: Killed, seen: &Matching) {
             terminal.ended();
         }
         Killed::Command => {
-            let mut running = stage.user.start(&["send", "--json", PROMPT]);
+            let mut running = stage.user.start_usher(&["send", "--json", PROMPT]);
             stage.link.until_seen(seen, 1);
             running.kill().unwrap();
             running.wait().unwrap();

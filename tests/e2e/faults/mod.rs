@@ -5,7 +5,6 @@
 
 mod chat;
 mod checks;
-mod engine;
 mod flight;
 mod row;
 mod send;

@@ -34,7 +34,7 @@ impl Outcome {
             (Self::Rejected(_), Sender::Chat) => "rejected".to_owned(),
             (
                 Self::Rejected(code),
-                Sender::Command | Sender::CommandWithId | Sender::EngineWithFile,
+                Sender::Command | Sender::CommandWithId | Sender::CommandWithFile,
             ) => format!("rejected {code}"),
             (Self::Uncertain(_), _) => "uncertain".to_owned(),
         }
@@ -59,9 +59,8 @@ pub(super) enum Sender {
     CommandWithId,
     /// The chat in a terminal.
     Chat,
-    /// The engine of both over a real socket, with a prompt that has a file inside: neither of them
-    /// can send one yet.
-    EngineWithFile,
+    /// `usher send --json` with a file inside the prompt. (The chat attaches nothing yet.)
+    CommandWithFile,
 }
 
 /// See the module.
@@ -114,9 +113,10 @@ impl Expected {
     /// What this looks like for a sender.
     pub(super) fn as_seen_by(self, sender: Sender) -> Observed {
         let (exit_code, shows) = match sender {
-            Sender::Command | Sender::CommandWithId => (Some(self.outcome.exit_code()), None),
+            Sender::Command | Sender::CommandWithId | Sender::CommandWithFile => {
+                (Some(self.outcome.exit_code()), None)
+            }
             Sender::Chat => (None, Some(self.shows.to_owned())),
-            Sender::EngineWithFile => (None, None),
         };
         Observed {
             outcome: self.outcome.as_said_by(sender),

@@ -1,5 +1,6 @@
 //! Rows for `usher send`.
 
+use std::fs;
 use std::sync::Arc;
 
 use usher_tests::cli::Ran;
@@ -11,6 +12,8 @@ use super::row::{Check, Observed, Outcome, PROMPT, Row, Sender};
 
 /// The ID of a caller who chooses one.
 const OWN_ID: &str = "build-42";
+/// The file that is sent along, in the directory that the command runs in.
+const FILE: &str = "notes.txt";
 
 /// Plays a row; returns what came of it.
 pub(super) fn play(row: &Row, sender: Sender) -> Observed {
@@ -18,11 +21,13 @@ pub(super) fn play(row: &Row, sender: Sender) -> Observed {
     for rule in (row.fault)() {
         stage.link.rule(rule);
     }
-    let own_id: &[&str] = match sender {
+    let flags: &[&str] = match sender {
         Sender::CommandWithId => &["--id", OWN_ID],
-        Sender::Command | Sender::Chat | Sender::EngineWithFile => &[],
+        Sender::CommandWithFile => &["--attach", FILE],
+        Sender::Command | Sender::Chat => &[],
     };
-    let args = [&["send", "--json"], own_id, &[PROMPT]].concat();
+    fs::write(stage.user.home().path("work").join(FILE), "notes").unwrap();
+    let args = [&["send", "--json"], flags, &[PROMPT]].concat();
     let user = Arc::clone(&stage.user);
     let running = std::thread::spawn(move || user.usher(&args));
     (row.meanwhile)(&mut stage);
@@ -31,7 +36,9 @@ pub(super) fn play(row: &Row, sender: Sender) -> Observed {
     let observed = Observed { outcome, exit_code: Some(ran.code), ..observed(&stage) };
     if row.expected.outcome == Outcome::Uncertain(Check::Offered) {
         stage.link.act(&[Do::ForgetRules, Do::Accept]);
-        let again = stage.user.usher(&["send", "--json", "--id", &id, PROMPT]);
+        let own_id: &[&str] = if sender == Sender::CommandWithId { &[] } else { &["--id", &id] };
+        let again = [&["send", "--json"], own_id, flags, &[PROMPT]].concat();
+        let again = stage.user.usher(&again);
         assert_eq!(again.code, 0, "{again:?}");
         check_that_it_is_there_once(&stage);
     }

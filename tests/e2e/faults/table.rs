@@ -12,7 +12,7 @@ use super::checks::{ADD, replace_server};
 use super::row::Check::{NotOffered, Offered};
 use super::row::Outcome::{Accepted, Rejected, Uncertain};
 use super::row::{Expected, Observed, PROMPT, Row, Sender};
-use super::{chat, engine, send};
+use super::{chat, send};
 
 const GET: &str = "message.queue.get";
 const PAGE: &str = "transcript.page";
@@ -255,35 +255,35 @@ fn rows_of_answers() -> Vec<Row> {
 /// A prompt with a file has 30 s for each reply; but a link that is silent for a ping and its answer
 /// is given up earlier, after 25 s at most.
 fn rows_with_a_file() -> Vec<Row> {
-    const ENGINE: &[Sender] = &[Sender::EngineWithFile];
+    const WITH_FILE: &[Sender] = &[Sender::CommandWithFile];
     vec![
         row(
             "black hole for 12 s, before the commit",
-            ENGINE,
+            WITH_FILE,
             || vec![Rule::first(request()).swallow().then(black_hole(12))],
             accepted(2, 1),
         ),
         row(
             "black hole for 12 s, after the commit",
-            ENGINE,
+            WITH_FILE,
             || vec![Rule::first(answer()).swallow().then(black_hole(12))],
             accepted(1, 1),
         ),
         row(
             "black hole for 35 s, before the commit",
-            ENGINE,
+            WITH_FILE,
             || vec![Rule::first(request()).swallow().then(black_hole(35))],
             uncertain(1, 0, 0),
         ),
         row(
             "black hole for 35 s, after the commit",
-            ENGINE,
+            WITH_FILE,
             || vec![Rule::first(answer()).swallow().then(black_hole(35))],
             uncertain(1, 1, 1),
         ),
         row(
             "the reply comes after 12 s",
-            ENGINE,
+            WITH_FILE,
             || {
                 let late = [Do::After(Duration::from_secs(12)), Do::Release];
                 vec![Rule::first(answer()).hold().then(late)]
@@ -366,8 +366,9 @@ fn play_all(wanted: fn(Sender) -> bool) {
 
 fn play(row: &Row, sender: Sender) -> Observed {
     match sender {
-        Sender::Command | Sender::CommandWithId => send::play(row, sender),
+        Sender::Command | Sender::CommandWithId | Sender::CommandWithFile => {
+            send::play(row, sender)
+        }
         Sender::Chat => chat::play(row),
-        Sender::EngineWithFile => engine::play(row),
     }
 }

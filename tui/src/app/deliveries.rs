@@ -4,7 +4,7 @@
 //! is refused, beside what was typed since, never over it.
 
 use usher_shared::client::{Delivery, DeliveryState, Input, Submission};
-use usher_shared::error::{ErrorCode, WireError};
+use usher_shared::error::WireError;
 use usher_shared::id::{AdmissionId, MessageId, SessionId, TurnId};
 use usher_shared::prompt::{PromptText, PromptTextError, is_blank};
 use usher_shared::protocol::queue::QueueAddParams;
@@ -15,8 +15,8 @@ use usher_shared::time::MonoMillis;
 use super::ask::Toast;
 use super::calls::Asked;
 use super::state::State;
-use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
+use crate::unaccepted::{Place, Unaccepted};
 
 /// A reply that comes sooner is not announced, milliseconds.
 const SENDING_SHOWN_AFTER_MS: u64 = 300;
@@ -144,7 +144,7 @@ impl State {
     /// A prompt is sent without having been written down.
     pub(crate) fn went_unprotected(&mut self, id: AdmissionId) {
         self.unprotected.insert(id);
-        self.toast = Some(Toast::passing(self.localizer.text("tui-unprotected"), self.now));
+        self.toast = Some(Toast::passing(self.unaccepted_text(Unaccepted::Unprotected), self.now));
     }
 
     /// Returns how many prompts would be gone if this program ended now.
@@ -161,26 +161,24 @@ impl State {
         self.engine.deliveries().filter(|delivery| delivery.params.session_id == id).count()
     }
 
-    /// Returns why a prompt was refused; of a queue that is full because it does not run, also how
-    /// it is resumed.
+    /// Returns what is said of a prompt that was not simply accepted.
+    pub(crate) fn unaccepted_text(&self, unaccepted: Unaccepted<'_>) -> String {
+        let name = |context, command| {
+            let key = key_for(context, command).map(|key| key.to_string());
+            key.unwrap_or_default()
+        };
+        let (queue_key, resume_key) = (
+            name(Context::Chat, Command::FocusQueue),
+            name(Context::Queue, Command::ToggleAutoRun),
+        );
+        let place = Place::Chat { queue_key: &queue_key, resume_key: &resume_key };
+        unaccepted.text(place, &self.localizer)
+    }
+
+    /// Returns why a prompt was refused.
     pub(crate) fn refusal_text(&self, error: &WireError) -> String {
         let queue = self.mirror().map(|mirror| mirror.queue());
-        let Some(queue) = queue.filter(|queue| !queue.auto_run) else {
-            return self.localizer.error(error);
-        };
-        if error.code != ErrorCode::QueueFull {
-            return self.localizer.error(error);
-        }
-        let name = |context, command| -> Value<'static> {
-            let key = key_for(context, command).map(|key| key.to_string());
-            key.unwrap_or_default().into()
-        };
-        let arguments = [
-            ("count", queue.count.into()),
-            ("key", name(Context::Chat, Command::FocusQueue)),
-            ("resume", name(Context::Queue, Command::ToggleAutoRun)),
-        ];
-        self.localizer.text_with("tui-queue-full-paused", &arguments)
+        self.unaccepted_text(Unaccepted::Rejected { error, queue })
     }
 
     fn take_back(&mut self, id: AdmissionId, content: &str) {

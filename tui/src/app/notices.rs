@@ -8,6 +8,7 @@ use super::permission::CardFocus;
 use super::state::{Focus, State};
 use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
+use crate::unaccepted::Unaccepted;
 use crate::view::clean::Clean;
 use crate::view::wrap::wrap_line;
 
@@ -62,9 +63,11 @@ impl State {
                 let state = self.text_with("tui-delivery-rejected", &reason);
                 (RowKind::Notice, state, REFUSED_OR_RETURNED)
             }
-            DeliveryState::Returned => {
-                (RowKind::Notice, self.text("tui-delivery-returned"), REFUSED_OR_RETURNED)
-            }
+            DeliveryState::Returned => (
+                RowKind::Notice,
+                Clean::line(&self.unaccepted_text(Unaccepted::Returned)),
+                REFUSED_OR_RETURNED,
+            ),
             DeliveryState::Uncertain { can_check } => {
                 let choices: &[_] = &[
                     (Command::Again, "tui-do-check"),
@@ -72,7 +75,11 @@ impl State {
                     (Command::Drop, "tui-do-drop"),
                 ];
                 let choices = if *can_check { choices } else { &choices[1..] };
-                (RowKind::Notice, self.text("tui-delivery-uncertain"), choices)
+                (
+                    RowKind::Notice,
+                    Clean::line(&self.unaccepted_text(Unaccepted::Uncertain)),
+                    choices,
+                )
             }
             DeliveryState::Accepted(_) => return,
         };

@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::i18n::Localizer;
@@ -53,6 +55,8 @@ pub(super) struct SendArgs {
     pub(super) wait: bool,
     #[arg(long)]
     pub(super) json: bool,
+    #[arg(long, value_name = "FILE")]
+    pub(super) attach: Vec<PathBuf>,
     #[arg(value_name = "TEXT")]
     pub(super) text: String,
 }
@@ -101,6 +105,7 @@ const HELP: &[(&[&str], Option<&str>, &str)] = &[
     (&["send"], Some("id"), "cli-help-send-id"),
     (&["send"], Some("wait"), "cli-help-send-wait"),
     (&["send"], Some("json"), "cli-help-json"),
+    (&["send"], Some("attach"), "cli-help-send-attach"),
     (&["send"], Some("text"), "cli-help-send-text"),
     (&["queue"], None, "cli-help-queue"),
     (&["queue", "list"], None, "cli-help-queue-list"),
