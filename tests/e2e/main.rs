@@ -42,6 +42,7 @@ mod reconnect;
 mod references;
 mod reorder;
 mod replay;
+mod resume;
 mod search;
 mod send_now;
 mod settings;
