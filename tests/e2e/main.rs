@@ -40,6 +40,7 @@ mod races;
 mod read_only;
 mod reconnect;
 mod references;
+mod refused;
 mod reorder;
 mod replay;
 mod resume;

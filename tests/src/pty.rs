@@ -77,6 +77,14 @@ impl Terminal {
         self.wait_until("a submitted prompt", |screen| !screen.contains(&composed));
     }
 
+    /// The same with a prompt that comes back at once.
+    pub fn submit_refused(&mut self, text: &str) {
+        self.type_keys(text);
+        self.wait_for(&format!("› {text}"));
+        self.type_keys("\r");
+        self.wait_for("Not accepted");
+    }
+
     /// Waits until the screen shows `text`; returns the screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(&format!("{text:?}"), |screen| screen.contains(text))
