@@ -151,7 +151,7 @@ fn give_up(jobs: &[JournalJob], answers: &UnboundedSender<JournalAnswer>) {
             JournalJob::Order(JournalOrder::Keep(row)) => failed(&row.admission_id),
             JournalJob::Order(JournalOrder::Mark(id, JournalStage::Sent, _)) => failed(id),
             JournalJob::Order(JournalOrder::Adopt { .. }) => {
-                JournalAnswer::Input(Input::Adopted(Vec::new()))
+                JournalAnswer::Input(Box::new(Input::Adopted(Vec::new())))
             }
             JournalJob::TakeDrafts { .. } => JournalAnswer::Drafts(Vec::new()),
             JournalJob::Order(JournalOrder::Mark(..) | JournalOrder::Drop(_))
