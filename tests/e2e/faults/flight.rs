@@ -43,6 +43,21 @@ fn two_quick_prompts_keep_their_order_when_the_first_one_gets_lost() {
     }
 }
 
+#[test]
+fn an_uncertain_prompt_is_confirmed_by_the_queue_itself_once_the_link_is_back() {
+    let stage = Stage::new();
+    let mut terminal = stage.terminal();
+    stage.link.rule(Rule::every(Matching::notifications()).swallow());
+    stage.link.rule(Rule::first(Matching::answer(ADD)).swallow().then([Do::Refuse, Do::Cut]));
+    terminal.submit(PROMPT);
+    terminal.wait_for(UNCERTAIN);
+    stage.link.act(&[Do::ForgetRules, Do::Accept]);
+    terminal.wait_for("queue 1");
+    let screen = terminal.wait_until("proof", |screen| !screen.contains(UNCERTAIN));
+    assert_eq!(screen.matches(PROMPT).count(), 1, "{screen}");
+    assert_eq!(places(&stage, &prompt(PROMPT)).len(), 1, "nothing was sent again");
+}
+
 /// Whose client is killed.
 #[derive(Clone, Copy, Debug)]
 enum Killed {
