@@ -232,8 +232,8 @@ impl Passage {
             match item {
                 Item::Frame { frame, .. } => self.pass(frame, &mut into).await,
                 Item::ByHand(frame, fate) => {
-                    self.write(frame.bytes(), &mut into).await;
                     self.see(fate, frame.text());
+                    self.write(frame.bytes(), &mut into).await;
                 }
                 Item::End => {
                     if self.shared.ended(self.number, self.way) == Ends::Joined {
@@ -247,6 +247,8 @@ impl Passage {
     async fn pass(&self, frame: Frame, into: &mut (impl AsyncWrite + Unpin)) {
         let text = frame.text();
         let Verdict { fate, then } = self.shared.meet(self.number, self.way, text.as_deref());
+        // Before anybody can answer it: the record has causes before effects.
+        self.see(fate.clone(), text.clone());
         match &fate {
             Fate::Pass | Fate::Released | Fate::Forged => self.write(frame.bytes(), into).await,
             Fate::Part(bytes) => self.write(&frame.bytes()[..*bytes], into).await,
@@ -262,7 +264,6 @@ impl Passage {
             }
             Fate::Swallow => {}
         }
-        self.see(fate, text);
         self.shared.carry_out(&then);
     }
 
