@@ -41,6 +41,8 @@ pub(super) enum Door {
     Unix,
     /// Anybody on this machine.
     Tcp(SocketAddr),
+    /// Anybody, over TLS: whatever name led here is one that the certificate was shown for.
+    Tls(SocketAddr),
 }
 
 /// Serves one connection up to its end or its upgrade.
@@ -136,7 +138,7 @@ fn upgrade(
     };
     let peer = match door {
         Door::Unix => None,
-        Door::Tcp(peer) => Some(peer.ip()),
+        Door::Tcp(peer) | Door::Tls(peer) => Some(peer.ip()),
     };
     let credential = Credential { bearer: bearer(headers), peer };
     let upgraded = hyper::upgrade::on(&mut request);

@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
-use tracing::warn;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tracing::{debug, warn};
 
 use super::http::{self, Door};
 use super::server::Server;
+use super::tls::Tls;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A loopback TCP port.
+    /// A TCP port.
     Tcp(SocketAddr),
 }
 
@@ -33,13 +34,17 @@ impl ListenAddress {
                 path => Ok(Self::Unix(PathBuf::from(path))),
             };
         }
-        let address: SocketAddr = text
-            .parse()
-            .map_err(|_| "an address such as 127.0.0.1:4317 or unix:/run/usher.sock".to_owned())?;
-        if !address.ip().is_loopback() {
-            return Err("other than loopback addresses need TLS, which this version lacks".into());
+        text.parse()
+            .map(Self::Tcp)
+            .map_err(|_| "an address such as 127.0.0.1:4317 or unix:/run/usher.sock".to_owned())
+    }
+
+    /// Tells whether other machines can connect to it: then nothing may be spoken in the clear.
+    pub fn needs_tls(&self) -> bool {
+        match self {
+            Self::Unix(_) => false,
+            Self::Tcp(address) => !address.ip().is_loopback(),
         }
-        Ok(Self::Tcp(address))
     }
 }
 
@@ -60,16 +65,20 @@ impl Drop for SocketFile {
 }
 
 /// Bound sockets, not yet served.
-pub struct Listeners(Vec<Listener>);
+pub struct Listeners {
+    bound: Vec<Listener>,
+    /// Spoken on every TCP port, if there is any.
+    tls: Option<Arc<Tls>>,
+}
 
 impl Listeners {
     /// Binds every address. A Unix socket gets mode 0600; its folder is made with 0700. A socket
     /// file that nobody serves any more is replaced: the caller holds the data directory's lock. If
-    /// one address cannot be bound, none stays.
+    /// one address cannot be bound, none stays. With `tls`, TCP ports speak nothing else.
     ///
     /// # Errors
     /// The address and why it cannot be bound.
-    pub async fn bind(addresses: &[ListenAddress]) -> Result<Self, String> {
+    pub async fn bind(addresses: &[ListenAddress], tls: Option<Arc<Tls>>) -> Result<Self, String> {
         let mut bound = Vec::new();
         for address in addresses {
             bound.push(match address {
@@ -86,29 +95,32 @@ impl Listeners {
                 }
             });
         }
-        Ok(Self(bound))
+        Ok(Self { bound, tls })
     }
 
     /// Returns what clients connect to.
     pub fn urls(&self) -> Vec<String> {
+        let scheme = if self.tls.is_some() { "wss" } else { "ws" };
         let url = |listener: &Listener| match listener {
             Listener::Unix(_, file) => format!("unix:{}", file.0.display()),
-            Listener::Tcp(_, address) => format!("ws://{address}/ws"),
+            Listener::Tcp(_, address) => format!("{scheme}://{address}/ws"),
         };
-        self.0.iter().map(url).collect()
+        self.bound.iter().map(url).collect()
     }
 
     /// Accepts connections until the tasks' runtime ends; returns the files of its sockets.
     pub fn serve(self, server: &Arc<Server>) -> Vec<SocketFile> {
         let mut files = Vec::new();
-        for listener in self.0 {
+        for listener in self.bound {
             let server = Arc::clone(server);
             match listener {
                 Listener::Unix(listener, file) => {
                     files.push(file);
                     tokio::spawn(accept_unix(listener, server));
                 }
-                Listener::Tcp(listener, _) => drop(tokio::spawn(accept_tcp(listener, server))),
+                Listener::Tcp(listener, _) => {
+                    tokio::spawn(accept_tcp(listener, server, self.tls.clone()));
+                }
             }
         }
         files
@@ -139,7 +151,7 @@ async fn accept_unix(listener: UnixListener, server: Arc<Server>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-                    tokio::spawn(http::serve(stream, Arc::clone(&server), Door::Unix));
+                    admit(&server, http::serve(stream, Arc::clone(&server), Door::Unix));
                 } else {
                     warn!("a connection of another user was refused");
                 }
@@ -149,17 +161,44 @@ async fn accept_unix(listener: UnixListener, server: Arc<Server>) {
     }
 }
 
-async fn accept_tcp(listener: TcpListener, server: Arc<Server>) {
+async fn accept_tcp(listener: TcpListener, server: Arc<Server>, tls: Option<Arc<Tls>>) {
     loop {
-        let accepted = listener.accept().await.and_then(|(stream, peer)| {
-            stream.set_nodelay(true)?;
-            Ok((stream, peer))
-        });
-        match accepted {
+        match listener.accept().await {
             Ok((stream, peer)) => {
-                tokio::spawn(http::serve(stream, Arc::clone(&server), Door::Tcp(peer)));
+                // Fails only for a peer that is gone, which shows when it is read.
+                drop(stream.set_nodelay(true));
+                admit(&server, enter_tcp(stream, peer, Arc::clone(&server), tls.clone()));
             }
             Err(error) => wait_after(&error).await,
+        }
+    }
+}
+
+/// Serves one connection up to its end or its upgrade, unless too many are waiting for theirs.
+fn admit(server: &Server, serving: impl Future<Output = ()> + Send + 'static) {
+    let Some(place) = server.place_at_the_door() else {
+        debug!("too many connections that are no links yet");
+        return;
+    };
+    tokio::spawn(async move {
+        serving.await;
+        drop(place);
+    });
+}
+
+/// A handshake takes as long as the peer likes, up to a bound: others are accepted meanwhile.
+async fn enter_tcp(
+    stream: TcpStream,
+    peer: SocketAddr,
+    server: Arc<Server>,
+    tls: Option<Arc<Tls>>,
+) {
+    match tls {
+        None => http::serve(stream, server, Door::Tcp(peer)).await,
+        Some(tls) => {
+            if let Some(stream) = tls.accept(stream).await {
+                http::serve(stream, server, Door::Tls(peer)).await;
+            }
         }
     }
 }
@@ -175,14 +214,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listens_on_loopback_and_sockets_only() {
-        assert_eq!(
-            ListenAddress::parse("unix:/run/u.sock"),
-            Ok(ListenAddress::Unix("/run/u.sock".into()))
-        );
-        assert!(ListenAddress::parse("127.0.0.1:0").is_ok());
-        assert!(ListenAddress::parse("[::1]:4317").is_ok());
-        for bad in ["", "unix:", "4317", "0.0.0.0:4317", "127.0.0.1:65536", "127.0.0.1", "host:1"] {
+    fn whatever_other_machines_reach_needs_tls() {
+        let needs_tls = |text: &str| ListenAddress::parse(text).unwrap().needs_tls();
+        for local in ["unix:/run/u.sock", "127.0.0.1:0", "127.8.8.8:1", "[::1]:4317"] {
+            assert!(!needs_tls(local), "{local}");
+        }
+        for open in ["0.0.0.0:4317", "[::]:1", "10.0.0.1:1", "[fe80::1]:1", "[::ffff:127.0.0.1]:1"]
+        {
+            assert!(needs_tls(open), "{open}");
+        }
+        for bad in ["", "unix:", "4317", "127.0.0.1:65536", "127.0.0.1", "host:1"] {
             assert!(ListenAddress::parse(bad).is_err(), "{bad}");
         }
     }

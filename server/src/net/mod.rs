@@ -19,6 +19,7 @@ mod news;
 mod ring;
 mod server;
 mod sink;
+mod tls;
 mod welcome;
 mod wire;
 
@@ -30,3 +31,4 @@ pub use news::News;
 pub use ring::Broadcast;
 pub use server::{Server, ServerParts};
 pub use sink::Sink;
+pub use tls::{Tls, TlsError, TlsFiles};

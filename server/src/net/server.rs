@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 use tracing::warn;
 use usher_shared::id::StoreId;
@@ -53,13 +53,22 @@ pub struct ServerParts {
 pub struct Server {
     pub(super) parts: ServerParts,
     pub(super) links: Links,
+    /// Places of connections that are no links yet: they shake hands, or send their headers.
+    door: Arc<Semaphore>,
 }
 
 impl Server {
     /// Makes a server without links.
     pub fn new(parts: ServerParts) -> Self {
         let links = Links::new(parts.link_bounds);
-        Self { parts, links }
+        let door = Arc::new(Semaphore::new(parts.link_bounds.all.min(Semaphore::MAX_PERMITS)));
+        Self { parts, links, door }
+    }
+
+    /// Takes a place for a connection that is no link yet; None if as many as there may be links
+    /// have one. Each is left within seconds.
+    pub(super) fn place_at_the_door(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.door).try_acquire_owned().ok()
     }
 
     /// Tells whether a web page of this origin may connect.
