@@ -3,6 +3,8 @@
 use crossterm::event::KeyEvent;
 use usher_shared::client::Input;
 
+use crate::driver::Trouble;
+
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Message {
@@ -16,6 +18,9 @@ pub enum Message {
     Attention(Attention),
     /// Something for the engine.
     Link(Box<Input>),
+    /// Why the attempt to connect that is about to be reported as closed came to nothing, if its
+    /// person can do something about it.
+    Trouble(Option<Trouble>),
     /// The time of [`super::State::next_deadline`] is here.
     Tick,
 }

@@ -17,6 +17,7 @@ use super::queue::QueuePanel;
 use super::sessions::Sessions;
 use super::transcript::Transcript;
 use super::undo::Undos;
+use crate::driver::Trouble;
 use crate::i18n::{Localizer, Value};
 use crate::start::Files;
 use crate::theme::Theme;
@@ -91,6 +92,8 @@ pub struct State {
     pub(crate) help: Help,
     pub(crate) ask: Option<OpenAsk>,
     pub(crate) toast: Option<Toast>,
+    /// What keeps the link from coming up.
+    pub(crate) trouble: Option<Trouble>,
     pub(crate) calls: BTreeMap<CallId, Asked>,
     /// What [`super::update`] will say is to be done.
     pub(crate) effects: Vec<Effect>,
@@ -121,6 +124,7 @@ impl State {
             help: Help::default(),
             ask: None,
             toast: None,
+            trouble: None,
             calls: BTreeMap::new(),
             effects: Vec::new(),
             id_prefix: options.id_prefix,
