@@ -46,6 +46,8 @@ mod storage;
 mod tampered;
 mod tasks;
 mod terminal;
+mod tls;
+
 mod transcript;
 mod transfer;
 mod turns;
