@@ -47,6 +47,7 @@ mod tampered;
 mod tasks;
 mod terminal;
 mod tls;
+mod tls_client;
 
 mod transcript;
 mod transfer;

@@ -130,7 +130,8 @@ pub(super) fn of_handshake(error: &io::Error, trust: &Trust) -> Option<TroubleKi
 
 fn of_certificate(error: &CertificateError, trust: &Trust) -> TroubleKind {
     match error {
-        CertificateError::UnknownIssuer => match trust {
+        // An authority of the same name with another key has signed it: one made anew, most likely.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => match trust {
             Trust::System => TroubleKind::Untrusted,
             Trust::Only(_) => TroubleKind::UntrustedByNamed,
         },
