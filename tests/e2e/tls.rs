@@ -1,5 +1,7 @@
 //! TLS on the server's TCP ports.
 
+use std::io::ErrorKind;
+
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -151,6 +153,10 @@ async fn a_peer_that_does_not_shake_hands_loses_its_place() {
     let mut one_more = secured.tcp().await;
     let read = timed(one_more.read(&mut [0])).await;
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    for stream in &silent {
+        let here = stream.try_read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(here, Err(ErrorKind::WouldBlock), "it has its place for a while");
+    }
     for stream in &mut silent {
         let read = timed(stream.read(&mut [0])).await;
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
