@@ -248,6 +248,8 @@ fn the_chat_comes_back_after_a_restart_with_another_certificate() {
     terminal.wait_for("Welcome");
     terminal.submit("before");
     terminal.wait_for("You said: before");
+    // Nothing is left that the end of the server could interrupt.
+    terminal.wait_for("Enter send");
     let port = secured.server.tls_address().port();
     let listen = [OsString::from("--listen"), format!("127.0.0.1:{port}").into()];
     let launch = secured.server.kill();

@@ -151,7 +151,7 @@ async fn accept_unix(listener: UnixListener, server: Arc<Server>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-                    admit(&server, http::serve(stream, Arc::clone(&server), Door::Unix));
+                    tokio::spawn(http::serve(stream, Arc::clone(&server), Door::Unix));
                 } else {
                     warn!("a connection of another user was refused");
                 }
@@ -174,7 +174,7 @@ async fn accept_tcp(listener: TcpListener, server: Arc<Server>, tls: Option<Arc<
     }
 }
 
-/// Serves one connection up to its end or its upgrade, unless too many are waiting for theirs.
+/// Serves one connection of whoever up to its end or its upgrade, unless too many wait for theirs.
 fn admit(server: &Server, serving: impl Future<Output = ()> + Send + 'static) {
     let Some(place) = server.place_at_the_door() else {
         debug!("too many connections that are no links yet");

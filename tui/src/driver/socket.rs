@@ -115,7 +115,7 @@ impl Link {
     }
 
     /// Returns what kept the last attempt from becoming a connection, if its person can do something
-    /// about it. It is there before the [`Input::LinkClosed`] of that attempt.
+    /// about it. None while there is one. It is there before the [`Input::LinkClosed`] of that attempt.
     pub fn trouble(&self) -> Option<Trouble> {
         self.trouble.borrow().clone()
     }
@@ -257,6 +257,7 @@ impl Connection<'_> {
             Ok(socket) => socket,
             Err(Failed(kind)) => return End::Failed(kind),
         };
+        self.program.trouble.send_replace(None);
         let (sink, stream) = socket.split();
         let (outgoing, outgoing_out) = mpsc::channel(COMMANDS_MAX);
         tokio::select! {
