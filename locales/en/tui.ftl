@@ -127,12 +127,14 @@ tui-no-session-yet = No session is open yet. Your text stays here.
 ## Prompts on their way
 
 tui-not-accepted-text-below = Not accepted: { $reason } Your text is below.
+tui-returned-text-below = This prompt was never sent: usher ended before it could. Your text is below.
 tui-queue-full-paused = The queue is full ({ $count }) and auto-run is off. { $key }, then { $resume } resumes it; or remove an entry there.
 tui-delivery-waiting = Waiting for a connection; it will be sent once:
 tui-delivery-behind = Waiting behind the one before:
 tui-delivery-sending = Sending:
 tui-delivery-checking = The reply got lost; looking whether the server has it:
 tui-delivery-rejected = Not accepted: { $reason }
+tui-delivery-returned = Never sent: usher ended before it could, some time ago.
 tui-delivery-uncertain = Delivery uncertain: the server may have it.
 tui-do-check = { $key } check and resend safely
 tui-do-send-as-new = { $key } send as new (may run twice)
@@ -151,9 +153,18 @@ tui-ask-clear = { $count ->
 }
 tui-ask-leave = Press { $key } again to leave. The queue keeps running.
 tui-ask-leave-undelivered = { $count ->
+    [one] One prompt is not delivered yet. It is kept: usher goes on with it when it is started again.
+   *[other] { $count } prompts are not delivered yet. They are kept: usher goes on with them when it is started again.
+} Press { $key } again to leave.
+tui-ask-leave-unprotected = { $count ->
     [one] One prompt is not delivered and would be lost.
    *[other] { $count } prompts are not delivered and would be lost.
 } Press { $key } again to leave.
+tui-unprotected = This prompt could not be written to disk first. It is sent all the same; if usher is killed before the answer, nobody looks for it.
+tui-undecided-elsewhere = { $count ->
+    [one] A prompt in another session was not delivered. { $key } shows where (!).
+   *[other] { $count } prompts in other sessions were not delivered. { $key } shows where (!).
+}
 tui-call-not-sent = There is no connection; nothing was changed.
 tui-call-lost = The reply got lost. Look whether it happened before you try again.
 tui-reply-unreadable = The server answered something this client cannot read. Update usher.

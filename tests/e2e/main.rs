@@ -4,6 +4,7 @@
 
 mod admission;
 mod agents;
+mod attach;
 mod attachments;
 mod auto_run;
 mod auto_run_switch;
@@ -22,6 +23,7 @@ mod gibibyte;
 mod half_way;
 mod hello;
 mod identity;
+mod journal;
 mod large;
 mod leases;
 mod lifecycle;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::home::Home;
@@ -93,6 +94,19 @@ impl UserHome {
         let (send, nothing) = channel();
         send.send(String::new()).expect("the other end is here");
         finish(child, args, nothing).stderr
+    }
+
+    /// Starts `usher` without a terminal, and without waiting for its end.
+    pub fn start_usher(&self, args: &[&str]) -> Child {
+        self.command(args).stdin(Stdio::null()).spawn().expect("usher runs")
+    }
+
+    /// Sends the user's own server a signal.
+    pub fn signal_server(&self, signal: Signal) {
+        let path = self.home.path("data/usher/usherd.pid");
+        let pid = fs::read_to_string(path).expect("a server runs").trim().parse().ok();
+        let pid = pid.and_then(Pid::from_raw).expect("it wrote its process id");
+        kill_process(pid, signal).expect("it lives");
     }
 
     fn command(&self, args: &[&str]) -> Command {

@@ -12,6 +12,7 @@ pub mod client;
 pub mod disk;
 pub mod fill;
 pub mod home;
+pub mod journal;
 pub mod leaks;
 pub mod lease_clock;
 pub mod leases;

@@ -19,6 +19,8 @@ pub struct Paths {
     pub data_dir: PathBuf,
     /// Logs.
     pub log_dir: PathBuf,
+    /// What clients are about to send, and drafts.
+    pub journal_dir: PathBuf,
     /// The configuration, which may not exist.
     pub config_file: PathBuf,
 }
@@ -56,6 +58,7 @@ impl Paths {
             socket: runtime_dir.join("usher.sock"),
             data_dir: xdg.data_dir().join("usher"),
             log_dir: state_dir.join("usher"),
+            journal_dir: state_dir.join("usher").join("journal"),
             config_file: xdg.config_dir().join("usher").join("config.toml"),
         })
     }
@@ -112,6 +115,7 @@ mod tests {
             socket: root.join("run").join("usher.sock"),
             data_dir: root.join("data"),
             log_dir: root.join("state"),
+            journal_dir: root.join("state").join("journal"),
             config_file: root.join("config.toml"),
         }
     }

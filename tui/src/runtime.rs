@@ -3,13 +3,14 @@
 
 use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::task::Poll;
 use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use usher_shared::client::Input;
+use usher_shared::client::{Input, Journaling};
 use usher_shared::id::SessionId;
 use usher_shared::time::{MonoMillis, UnixMillis};
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
 use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
 use crate::i18n::Localizer;
+use crate::journal::{Journal, JournalAnswer};
 use crate::start::current_directory;
 use crate::terminal::{Terminal, restore_on_panic};
 use crate::theme::Theme;
@@ -40,6 +42,8 @@ pub struct RunOptions {
     pub server: Server,
     /// The token for it, if it needs one.
     pub token: Option<String>,
+    /// Where prompts and drafts are written down; None: nowhere.
+    pub journal_dir: Option<PathBuf>,
     /// The session to open; None: the one of the current directory, or a new one.
     pub session: Option<SessionId>,
     /// The language.
@@ -83,8 +87,12 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
     restore_on_panic();
     let mut signals = Signals::new()?;
     let terminal = Terminal::enter()?;
+    let journaling = match options.journal_dir {
+        Some(_) => Journaling::Adopting,
+        None => Journaling::Off,
+    };
     let state = State::new(Options {
-        engine: engine_config(options.token),
+        engine: engine_config(options.token, journaling),
         id_prefix: Uuid::now_v7().to_string(),
         session: options.session,
         workspace_dir: current_directory(),
@@ -98,12 +106,15 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         state,
         terminal,
         link: Link::spawn(options.server),
+        journal: options.journal_dir.map(Journal::spawn),
         events: EventStream::new(),
         frame: Frame::Due,
         frame_ms,
         drawn_at: MonoMillis::default(),
     };
-    screen.run(&mut signals).await
+    let ended = screen.run(&mut signals).await;
+    screen.write_down_the_rest();
+    ended
 }
 
 /// A screen that is shown.
@@ -111,6 +122,7 @@ struct Running {
     state: State,
     terminal: Terminal,
     link: Link,
+    journal: Option<Journal>,
     events: EventStream,
     frame: Frame,
     frame_ms: u64,
@@ -128,6 +140,7 @@ enum Frame {
 enum Wake {
     Terminal(Option<io::Result<TerminalEvent>>),
     Link(Option<Box<Input>>),
+    Journal(JournalAnswer),
     Signal(Signalled),
     Time,
 }
@@ -153,6 +166,7 @@ impl Running {
             let wake = tokio::select! {
                 event = self.events.next() => Wake::Terminal(event),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
+                answer = next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
                 () = sleep(deadline) => Wake::Time,
             };
@@ -166,6 +180,8 @@ impl Running {
             Wake::Link(Some(input)) => self.handle_link(input),
             // The link's task ends before us only if it panicked.
             Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+            Wake::Journal(JournalAnswer::Input(input)) => self.take(Message::Link(Box::new(input))),
+            Wake::Journal(JournalAnswer::Drafts(drafts)) => self.take(Message::Drafts(drafts)),
             Wake::Signal(Signalled::End(number)) => Ok(Next::End(Ended::Signal(number))),
             Wake::Signal(Signalled::Continued) => self.come_back(),
             Wake::Time => self.take(Message::Tick),
@@ -242,7 +258,21 @@ impl Running {
                 Effect::Quit => next = Next::End(Ended::Left),
             }
         }
+        self.hand_over();
         Ok(next)
+    }
+
+    fn hand_over(&mut self) {
+        let jobs = self.state.take_journal_jobs();
+        if let Some(journal) = &self.journal {
+            journal.hand_over(jobs);
+        }
+    }
+
+    /// The drafts as they are at the end. The journal is done with them before it is dropped.
+    fn write_down_the_rest(&mut self) {
+        self.state.write_drafts();
+        self.hand_over();
     }
 
     fn draw_if_due(&mut self) -> Result<(), RunError> {
@@ -277,6 +307,13 @@ impl Running {
         self.terminal.come_back()?;
         let (columns, rows) = self.terminal.size();
         self.take(Message::Resize(columns, rows))
+    }
+}
+
+async fn next_answer(journal: &mut Option<Journal>) -> JournalAnswer {
+    match journal {
+        Some(journal) => journal.next_answer().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,8 +2,13 @@
 
 use super::call::{Call, CallId, CallOutcome};
 use super::delivery::{Delivery, Submission};
+use super::edit::{EditEnd, EditSave, EditTarget};
+use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
+use super::upload::{UploadEnd, UploadId};
 use crate::error::WireError;
 use crate::id::{AdmissionId, ClientInstance, SessionId, TaskId, TurnId};
+use crate::protocol::attachment::AttachmentBeginParams;
+use crate::protocol::entry::QueuedMessage;
 use crate::protocol::hello::ClientInfo;
 use crate::protocol::task::Task;
 use crate::protocol::turn::TurnEnded;
@@ -19,6 +24,8 @@ pub struct EngineConfig {
     pub token: Option<String>,
     /// Random; spreads the reconnects of many clients.
     pub spread_seed: u64,
+    /// Whether what is sent is written down first.
+    pub journaling: Journaling,
 }
 
 /// One thing that happened outside the engine.
@@ -50,9 +57,40 @@ pub enum Input {
     /// Send an uncertain prompt again with its ID and payload: cannot duplicate. Does nothing
     /// unless the delivery is [`super::DeliveryState::Uncertain`] and can be checked.
     CheckAndResend(AdmissionId),
-    /// Drop a rejected or uncertain delivery, or take back one that never left. Does nothing to
-    /// one that is under way.
+    /// Drop a rejected, returned or uncertain delivery, or take back one that never left. Does
+    /// nothing to one that is under way.
     Dismiss(AdmissionId),
+    /// What became of the [`JournalOrder`] to keep this row, or to mark it as sent.
+    Journaled {
+        /// Which row.
+        id: AdmissionId,
+        /// Whether it is on disk.
+        outcome: Journaled,
+    },
+    /// The rows that [`JournalOrder::Adopt`] took over, oldest first.
+    Adopted(Vec<LeftRow>),
+    /// Edit this entry: asks for its lease. Another edit that is open is left.
+    BeginEdit(EditTarget),
+    /// Save the edit. Does nothing unless it is [`super::EditState::Editing`].
+    SaveEdit(EditSave),
+    /// Leave the edit without saving it.
+    LeaveEdit,
+    /// Upload a file of the size and digest that this says; [`Output::ReadUpload`] asks for its bytes.
+    Upload {
+        /// A new name.
+        id: UploadId,
+        /// What it is.
+        params: AttachmentBeginParams,
+    },
+    /// The bytes that [`Output::ReadUpload`] asked for, all of them; None: they cannot be read.
+    UploadRead {
+        /// Which upload.
+        id: UploadId,
+        /// The bytes.
+        bytes: Option<Vec<u8>>,
+    },
+    /// Give an upload up.
+    AbortUpload(UploadId),
     /// Ask the server for something; never repeated by the engine.
     Call(Call),
     /// Connect now, if the engine waits for its next attempt or was refused.
@@ -70,6 +108,17 @@ pub enum Output {
     Disconnect,
     /// Send a text frame over the open connection.
     Send(String),
+    /// Do this in the journal.
+    Journal(JournalOrder),
+    /// Read a piece of a file, and answer with [`Input::UploadRead`].
+    ReadUpload {
+        /// Which upload.
+        id: UploadId,
+        /// Where it begins, bytes.
+        offset: u64,
+        /// Its size, bytes.
+        length: usize,
+    },
     /// Tell the program.
     Event(Event),
 }
@@ -98,6 +147,36 @@ pub enum Event {
     /// A send came to another state; this is it now. An accepted or dropped one is no longer in
     /// [`super::Engine::deliveries`].
     DeliveryChanged(Delivery),
+    /// This prompt is sent although it could not be written to the journal: if this client is killed
+    /// before the answer, nobody will look for it.
+    Unprotected(AdmissionId),
+    /// The lease was given; this is the entry as it is. [`super::Engine::edit`] has the state.
+    EditBegan(Box<QueuedMessage>),
+    /// [`super::Engine::edit`] came to another state.
+    EditChanged,
+    /// This save was refused; the lease is still held.
+    SaveRefused(WireError),
+    /// An edit is over.
+    EditEnded {
+        /// Of what.
+        target: EditTarget,
+        /// How.
+        end: EditEnd,
+    },
+    /// The server has so much of an upload.
+    UploadProgress {
+        /// Which.
+        id: UploadId,
+        /// Bytes.
+        received_bytes: u64,
+    },
+    /// An upload is over.
+    UploadEnded {
+        /// Which.
+        id: UploadId,
+        /// How.
+        end: UploadEnd,
+    },
     /// A call is over.
     Called {
         /// Which.

@@ -55,6 +55,11 @@ pub enum DeliveryState {
     WaitingForLink,
     /// It waits behind an open send of its session.
     Queued,
+    /// It is being written to the journal; then it leaves. Can be taken back.
+    Saving,
+    /// It never left a client that is dead, and that is too long ago for it to be sent by itself.
+    /// Stays until it is dismissed.
+    Returned,
     /// It was sent.
     AwaitingReply {
         /// Which attempt, from 1.

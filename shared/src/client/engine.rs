@@ -3,12 +3,15 @@
 use serde::Deserialize;
 
 use super::api::{EngineConfig, Event, Input, Output};
+use super::bounds::END_ATTEMPTS_MAX;
 use super::call::{Call, CallOutcome};
 use super::delivery::Delivery;
+use super::edit::{Edit, Keeper, ask_to_end};
 use super::link::{Link, LinkState};
 use super::mirror::Mirror;
 use super::outbox::{Answer, Heard, Outbox, Purpose};
 use super::send::{Sends, Surroundings};
+use super::upload::Uploads;
 use super::watch::Watch;
 use crate::error::{ErrorCode, WireError};
 use crate::limits::{REPLY_TIMEOUT_MS, REQUEST_ID_BYTES_MAX};
@@ -24,6 +27,8 @@ pub struct Engine {
     link: Link,
     watch: Watch,
     sends: Sends,
+    keeper: Keeper,
+    uploads: Uploads,
     out: Outbox,
     now: MonoMillis,
 }
@@ -32,10 +37,12 @@ impl Engine {
     /// Makes an engine that waits for [`Input::Start`].
     pub fn new(config: EngineConfig) -> Self {
         Self {
+            out: Outbox::new(config.journaling),
             link: Link::new(config),
             watch: Watch::default(),
             sends: Sends::default(),
-            out: Outbox::new(),
+            keeper: Keeper::default(),
+            uploads: Uploads::default(),
             now: MonoMillis::default(),
         }
     }
@@ -69,6 +76,8 @@ impl Engine {
             .chain(self.out.next_deadline())
             .chain(self.watch.next_deadline())
             .chain(self.sends.next_deadline())
+            .chain(self.keeper.next_deadline())
+            .chain(self.uploads.next_deadline())
             .filter(ahead)
             .min()
     }
@@ -91,6 +100,11 @@ impl Engine {
     /// Returns the sends of this client that are open or unresolved, oldest first.
     pub fn deliveries(&self) -> impl ExactSizeIterator<Item = &Delivery> {
         self.sends.deliveries()
+    }
+
+    /// Returns the edit that is open.
+    pub fn edit(&self) -> Option<Edit> {
+        self.keeper.edit()
     }
 
     fn take(&mut self, input: Input) {
@@ -130,6 +144,26 @@ impl Engine {
             }
             Input::CheckAndResend(id) => self.sends.check_and_resend(&id, now, out),
             Input::Dismiss(id) => self.sends.dismiss(&id, out),
+            Input::Journaled { id, outcome } => self.sends.journaled(&id, outcome, out),
+            Input::Adopted(rows) => self.sends.adopt(rows, now, out),
+            Input::BeginEdit(target) => {
+                let online = self.link.online().is_some();
+                self.keeper.begin(target, online, now, out);
+            }
+            Input::SaveEdit(save) => self.keeper.save(save, now, out),
+            Input::LeaveEdit => {
+                let online = self.link.online().is_some();
+                self.keeper.leave(online, now, out);
+            }
+            Input::Upload { id, params } => self.uploads.begin(id, params, now, out),
+            Input::UploadRead { id, bytes } => {
+                let online = self.link.online().is_some();
+                self.uploads.read(id, bytes.as_deref(), online, now, out);
+            }
+            Input::AbortUpload(id) => {
+                let online = self.link.online().is_some();
+                self.uploads.abort(id, online, now, out);
+            }
             Input::Call(call) => self.call(call),
             Input::Reconnect => self.link.reconnect(now, out),
         }
@@ -195,6 +229,11 @@ impl Engine {
                         self.out.event(Event::Draining { reconnect_after_ms });
                     }
                 }
+                notification::EDIT_LOST => {
+                    if let Ok(notice) = serde_json::from_str(payload.get()) {
+                        self.keeper.told_lost(&notice, &mut self.out);
+                    }
+                }
                 action => self.watch.notified(action, &payload, self.now, &mut self.out),
             },
             // Not readable, but if it names a request, no other answer will come to that one.
@@ -208,13 +247,15 @@ impl Engine {
 
     fn answered(&mut self, request_id: &str, answer: Answer) {
         if let Some((purpose, sent_at)) = self.out.take(request_id) {
-            self.route(purpose, answer, self.now.since(sent_at));
+            self.route(purpose, answer, sent_at);
         }
     }
 
     /// Hands an answer (or its absence) to whom it belongs.
-    fn route(&mut self, purpose: Purpose, answer: Answer, round_trip_ms: u64) {
+    fn route(&mut self, purpose: Purpose, answer: Answer, sent_at: MonoMillis) {
+        let online = self.link.online().is_some();
         let (now, out) = (self.now, &mut self.out);
+        let round_trip_ms = now.since(sent_at);
         match purpose {
             Purpose::Hello => self.greeted(answer, round_trip_ms),
             Purpose::Ping => {
@@ -223,7 +264,6 @@ impl Engine {
                 }
             }
             Purpose::Subscribe { opening } => self.watch.subscribed(opening, answer, now, out),
-            Purpose::Unsubscribe => {}
             Purpose::Older { opening } => self.watch.older(opening, answer, out),
             Purpose::Add { id, attempt } => self.sends.answered(&id, attempt, answer, now, out),
             Purpose::ProofQueue { id, pass } => {
@@ -235,6 +275,21 @@ impl Engine {
             Purpose::ProofPage { id, pass } => {
                 self.sends.page_read(&id, pass, &answer, now, out);
             }
+            Purpose::EditBegin { number, target } => {
+                self.keeper.began(number, target, answer, (sent_at, now), out);
+            }
+            Purpose::EditRenew { number } => self.keeper.renewed(number, answer, sent_at, out),
+            Purpose::EditSave { number } => self.keeper.saved(number, answer, online, now, out),
+            Purpose::EditLook { number } => self.keeper.looked(number, answer, online, now, out),
+            Purpose::EditEnd { target, lease_id, dispatch, attempt } => {
+                if matches!(answer, Answer::Lost) && online && attempt < END_ATTEMPTS_MAX {
+                    let attempt = attempt + 1;
+                    let purpose = Purpose::EditEnd { target, lease_id, dispatch, attempt };
+                    ask_to_end(purpose, now, out);
+                }
+            }
+            Purpose::Upload(id) => self.uploads.answered(id, answer, round_trip_ms, now, out),
+            Purpose::Unheeded => {}
             Purpose::Call(id) => {
                 let outcome = match answer {
                     Answer::Reply(payload) => CallOutcome::Reply(payload),
@@ -264,7 +319,7 @@ impl Engine {
         let mut silent = false;
         while let Some((purpose, heard)) = self.out.take_expired(self.now) {
             silent |= heard == Heard::Nothing;
-            self.route(purpose, Answer::Lost, 0);
+            self.route(purpose, Answer::Lost, self.now);
         }
         if silent {
             self.link.give_up(self.now, &mut self.out);
@@ -273,10 +328,11 @@ impl Engine {
 
     fn link_lost(&mut self) {
         self.sends.link_lost();
+        self.keeper.link_lost(&mut self.out);
         for purpose in self.out.take_all() {
             // The link is gone already: whatever became of `hello` makes no difference.
             if purpose != Purpose::Hello {
-                self.route(purpose, Answer::Lost, 0);
+                self.route(purpose, Answer::Lost, self.now);
             }
         }
         self.watch.link_lost(self.now);
@@ -287,6 +343,8 @@ impl Engine {
         let (now, out) = (self.now, &mut self.out);
         if self.link.online().is_some() {
             self.watch.pump(now, out);
+            self.keeper.pump(now, out);
+            self.uploads.pump(now, out);
         }
         let surroundings = Surroundings {
             online: self.link.online(),

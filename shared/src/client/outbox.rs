@@ -10,8 +10,11 @@ use serde_json::value::RawValue;
 use super::api::{Event, Output};
 use super::bounds::RESERVED_FOR_ENGINE;
 use super::call::{CallId, written};
+use super::edit::{Dispatch, EditTarget};
+use super::journal::Journaling;
+use super::upload::UploadId;
 use crate::error::WireError;
-use crate::id::AdmissionId;
+use crate::id::{AdmissionId, LeaseId};
 use crate::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use crate::protocol::Request;
 use crate::protocol::frame::{FrameKind, write_frame};
@@ -27,8 +30,6 @@ pub(super) enum Purpose {
     Ping,
     /// Asks for the session that was opened as number `opening`.
     Subscribe { opening: u64 },
-    /// Ends the subscription of a session that is no longer open.
-    Unsubscribe,
     /// Pages older messages into the session that was opened as number `opening`.
     Older { opening: u64 },
     /// Attempt number `attempt` of a send.
@@ -37,6 +38,20 @@ pub(super) enum Purpose {
     ProofQueue { id: AdmissionId, pass: u32 },
     /// The transcript read of pass number `pass` of a send.
     ProofPage { id: AdmissionId, pass: u32 },
+    /// Asks for the lease of edit number `number`.
+    EditBegin { number: u64, target: EditTarget },
+    /// Renews the lease of edit number `number`.
+    EditRenew { number: u64 },
+    /// Saves edit number `number`.
+    EditSave { number: u64 },
+    /// Reads the entry of edit number `number`, to see whether its save was done.
+    EditLook { number: u64 },
+    /// Ends a lease.
+    EditEnd { target: EditTarget, lease_id: LeaseId, dispatch: Dispatch, attempt: u32 },
+    /// The next request of an upload.
+    Upload(UploadId),
+    /// A request whose answer makes no difference.
+    Unheeded,
     /// A request of the program.
     Call(CallId),
 }
@@ -79,11 +94,13 @@ pub(super) struct Outbox {
     heard_count: u64,
     in_flight_max: usize,
     frame_bytes_max: usize,
+    journaling: Journaling,
 }
 
 impl Outbox {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(journaling: Journaling) -> Self {
         Self {
+            journaling,
             outputs: VecDeque::new(),
             pending: BTreeMap::new(),
             last_request: 0,
@@ -110,6 +127,16 @@ impl Outbox {
 
     pub(super) fn event(&mut self, event: Event) {
         self.push(Output::Event(event));
+    }
+
+    /// Whether there is a journal, and whose rows it gives.
+    pub(super) const fn journaling(&self) -> Journaling {
+        self.journaling
+    }
+
+    /// Tells whether what is sent is written down first.
+    pub(super) fn journals(&self) -> bool {
+        self.journaling != Journaling::Off
     }
 
     /// Counts a sign of life.
@@ -180,7 +207,8 @@ impl Outbox {
         Some((pending.purpose, pending.sent_at))
     }
 
-    /// Takes a request whose time is over. A send stays answerable: a late reply is proof, too.
+    /// Takes a request whose time is over. A send stays answerable: a late reply is proof, too. So
+    /// does the request for a lease.
     pub(super) fn take_expired(&mut self, now: MonoMillis) -> Option<(Purpose, Heard)> {
         let (&number, pending) = self
             .pending
@@ -193,14 +221,20 @@ impl Outbox {
         };
         let purpose = pending.purpose.clone();
         match purpose {
-            Purpose::Add { .. } => pending.deadline = None,
+            // What a late answer gives has to be known, or given back.
+            Purpose::Add { .. } | Purpose::EditBegin { .. } => pending.deadline = None,
             Purpose::Hello
             | Purpose::Ping
             | Purpose::Subscribe { .. }
-            | Purpose::Unsubscribe
             | Purpose::Older { .. }
             | Purpose::ProofQueue { .. }
             | Purpose::ProofPage { .. }
+            | Purpose::EditRenew { .. }
+            | Purpose::EditSave { .. }
+            | Purpose::EditLook { .. }
+            | Purpose::EditEnd { .. }
+            | Purpose::Upload(_)
+            | Purpose::Unheeded
             | Purpose::Call(_) => {
                 self.pending.remove(&number);
             }

@@ -8,16 +8,17 @@ use std::collections::HashSet;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::api::Event;
-use super::bounds::DELIVERIES_MAX;
+use super::api::{Event, Output};
+use super::bounds::{DELIVERIES_MAX, JOURNAL_WAIT_MS};
 use super::call::written;
 use super::delivery::{Acceptance, Delivery, DeliveryState, Submission};
+use super::journal::{JournalOrder, Journaled, Journaling, LeftRow};
 use super::mirror::Mirror;
 use super::outbox::{Answer, Outbox};
 use super::proof;
 use super::track::{Phase, Read, ServerFacts, Track};
 use crate::error::{ErrorCode, WireError};
-use crate::id::{AdmissionId, SessionId};
+use crate::id::{AdmissionId, SessionId, StoreId, UserId};
 use crate::limits::{CONTENT_BYTES_MAX, REQUEST_ID_BYTES_MAX};
 use crate::prompt::PromptText;
 use crate::protocol::hello::HelloReply;
@@ -41,6 +42,31 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Sends {
     /// Oldest first, at most [`DELIVERIES_MAX`].
     tracks: Vec<Track>,
+    adoption: Adoption,
+}
+
+/// How far this client is with what dead clients left for the database and user that it talks to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Adoption {
+    #[default]
+    NotAsked,
+    /// New prompts wait until then: those that were left are older.
+    Asked {
+        of: (StoreId, UserId),
+        until: MonoMillis,
+    },
+    Done {
+        of: (StoreId, UserId),
+    },
+}
+
+impl Adoption {
+    const fn of(self) -> Option<(StoreId, UserId)> {
+        match self {
+            Self::NotAsked => None,
+            Self::Asked { of, .. } | Self::Done { of } => Some(of),
+        }
+    }
 }
 
 impl Sends {
@@ -121,10 +147,48 @@ impl Sends {
     /// The user gives a send up, or takes it back before it left.
     pub(super) fn dismiss(&mut self, id: &AdmissionId, out: &mut Outbox) {
         let Some(index) = self.find(id) else { return };
-        if !self.tracks[index].is_under_way() {
-            self.tracks.remove(index);
+        if self.tracks[index].can_be_dismissed() {
+            self.tracks.remove(index).drop_row(out);
             out.forget(id);
         }
+    }
+
+    /// A row is on disk, or cannot be written.
+    pub(super) fn journaled(&mut self, id: &AdmissionId, outcome: Journaled, out: &mut Outbox) {
+        if let Some(index) = self.find(id) {
+            self.tracks[index].journaled(outcome, out);
+        }
+    }
+
+    /// Takes over what dead clients left. It is older than what waits here.
+    pub(super) fn adopt(&mut self, rows: Vec<LeftRow>, now: MonoMillis, out: &mut Outbox) {
+        if let Some(of) = self.adoption.of() {
+            self.adoption = Adoption::Done { of };
+        }
+        let mut adopted = Vec::new();
+        for left in rows {
+            let id = left.row.admission_id.clone();
+            if self.find(&id).is_some() {
+                continue;
+            }
+            match Track::adopted(left, now, out) {
+                Some(track) => adopted.push(track),
+                None => out.push(Output::Journal(JournalOrder::Drop(id))),
+            }
+        }
+        self.tracks.splice(0..0, adopted);
+    }
+
+    /// Asks for what dead clients left, once per database and user.
+    fn ask_to_adopt(&mut self, server: ServerFacts, now: MonoMillis, out: &mut Outbox) {
+        let of = (server.store_id, server.user_id);
+        if out.journaling() != Journaling::Adopting || self.adoption.of() == Some(of) {
+            return;
+        }
+        let rows_max = DELIVERIES_MAX - self.tracks.len();
+        let (store_id, user_id) = of;
+        out.push(Output::Journal(JournalOrder::Adopt { store_id, user_id, rows_max }));
+        self.adoption = Adoption::Asked { of, until: now.plus(JOURNAL_WAIT_MS) };
     }
 
     /// Moves every send as far as it goes by itself.
@@ -139,9 +203,20 @@ impl Sends {
         for track in &mut self.tracks {
             track.advance(server, now, out);
         }
+        if let Some(server) = server {
+            self.ask_to_adopt(server, now, out);
+        }
+        if let Adoption::Asked { of, until } = self.adoption
+            && now >= until
+        {
+            self.adoption = Adoption::Done { of };
+        }
         self.open_next(server, now, out);
         let known = surroundings.hello.map(ServerFacts::of);
         for track in &mut self.tracks {
+            if let Some(known) = known {
+                track.save_as_unsent(known, out);
+            }
             if track.phase == Phase::Uncertain {
                 let can_check = track.can_check(known, surroundings.mirror);
                 track.show(DeliveryState::Uncertain { can_check }, now, out);
@@ -160,11 +235,12 @@ impl Sends {
     fn open_next(&mut self, server: Option<ServerFacts>, now: MonoMillis, out: &mut Outbox) {
         let under_way = self.tracks.iter().filter(|track| track.is_under_way());
         let mut taken: HashSet<SessionId> = under_way.map(Track::session_id).collect();
+        let held_back = matches!(self.adoption, Adoption::Asked { .. });
         for track in &mut self.tracks {
             if track.phase != Phase::Waiting {
                 continue;
             }
-            if taken.insert(track.session_id()) {
+            if !held_back && taken.insert(track.session_id()) {
                 track.open(server, now, out);
             } else {
                 track.show(DeliveryState::Queued, now, out);
@@ -186,7 +262,11 @@ impl Sends {
 
     /// When [`Sends::pump`] has something to do without anything else happening.
     pub(super) fn next_deadline(&self) -> impl Iterator<Item = MonoMillis> {
-        self.tracks.iter().filter_map(Track::due_at)
+        let adoption = match self.adoption {
+            Adoption::Asked { until, .. } => Some(until),
+            Adoption::NotAsked | Adoption::Done { .. } => None,
+        };
+        self.tracks.iter().filter_map(Track::due_at).chain(adoption)
     }
 
     /// An attempt was answered, in time or late, or its answer is lost.
@@ -257,6 +337,7 @@ impl Sends {
 
     fn accept(&mut self, index: usize, proof: Acceptance, now: MonoMillis, out: &mut Outbox) {
         let mut track = self.tracks.remove(index);
+        track.drop_row(out);
         out.forget(&track.delivery.admission_id);
         track.show(DeliveryState::Accepted(proof), now, out);
     }

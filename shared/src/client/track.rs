@@ -4,7 +4,7 @@
 //! from receipts, look again, and if there is still no proof say so.
 //!
 //! ```text
-//! Waiting -> Awaiting(first) -> LinkWait -> FirstPass -> RetryWait -> Awaiting(retry)
+//! Waiting -> Saving -> Awaiting(first) -> LinkWait -> FirstPass -> RetryWait -> Awaiting(retry)
 //!         -> FinalWait -> FinalPass -> Uncertain
 //! ```
 //! Every state leaves to acceptance on proof (also on a late reply), and to Rejected on a typed
@@ -14,14 +14,18 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::api::Event;
-use super::bounds::{FINAL_PASS_MS, LINK_WAIT_MS, PROOF_PAGE_MESSAGES, PROOF_READ_TIMEOUT_MS};
+use super::api::{Event, Output};
+use super::bounds::{
+    FINAL_PASS_MS, JOURNAL_WAIT_MS, LINK_WAIT_MS, PROOF_PAGE_MESSAGES, PROOF_READ_TIMEOUT_MS,
+    UNSENT_AGE_MAX_MS,
+};
 use super::delivery::{Acceptance, Delivery, DeliveryState, IdOrigin};
+use super::journal::{JournalOrder, JournalRow, JournalStage, Journaled, LeftRow, Receipts};
 use super::mirror::Mirror;
 use super::outbox::{Outbox, Purpose};
 use super::proof;
 use crate::error::{ErrorCode, WireError};
-use crate::id::{AdmissionId, IncarnationId, SessionId, StoreId};
+use crate::id::{AdmissionId, IncarnationId, SessionId, StoreId, UserId};
 use crate::limits::{REPLY_TIMEOUT_ATTACHMENTS_MS, REPLY_TIMEOUT_MS};
 use crate::protocol::Request;
 use crate::protocol::hello::{HelloReply, capability};
@@ -33,15 +37,9 @@ use crate::time::MonoMillis;
 /// What a send must know of a server to judge whether sending again is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ServerFacts {
-    store_id: StoreId,
+    pub(super) store_id: StoreId,
+    pub(super) user_id: UserId,
     receipts: Receipts,
-}
-
-/// Whether a server answers replays from durable receipts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Receipts {
-    Announced,
-    Missing,
 }
 
 impl ServerFacts {
@@ -49,6 +47,7 @@ impl ServerFacts {
         let mut capabilities = hello.capabilities.iter();
         Self {
             store_id: hello.server.store_id,
+            user_id: hello.user.id,
             receipts: if capabilities.any(|name| name == capability::ADMISSION_RECEIPTS) {
                 Receipts::Announced
             } else {
@@ -74,6 +73,8 @@ pub(super) enum Round {
 pub(super) enum Phase {
     /// Not under way: behind another send of its session, or for want of a link.
     Waiting,
+    /// It leaves when its row is on disk, or when that takes too long.
+    Saving { until: MonoMillis },
     /// An attempt is under way; the outbox keeps its time.
     Awaiting(Round),
     /// The first reply got lost: for want of a link, until then.
@@ -88,6 +89,8 @@ pub(super) enum Phase {
     FinalPass { until: MonoMillis, error: Option<WireError>, open_reads: Reads },
     /// There is proof that the server does not have it. The user decides.
     Rejected,
+    /// A dead client never sent it, long ago. The user decides.
+    Returned,
     /// There is no proof and nothing more to try. The user decides.
     Uncertain,
 }
@@ -136,7 +139,21 @@ pub(super) struct Track {
     first_server: Option<ServerFacts>,
     /// Reconciliation passes begun.
     passes: u32,
+    saved: Saved,
     shown: Shown,
+}
+
+/// What is on disk of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saved {
+    /// Nothing was asked for.
+    Unasked,
+    /// Its row is being written, with this stage.
+    Writing(JournalStage),
+    /// Its row, with this stage.
+    OnDisk(JournalStage),
+    /// Nothing that can be relied on.
+    Failed,
 }
 
 /// Whether the program was told of a delivery's state.
@@ -173,12 +190,57 @@ impl Track {
             unanswered: 0,
             first_server: None,
             passes: 0,
+            saved: Saved::Unasked,
             shown: Shown::NotYet,
         }
     }
 
+    /// Goes on with what a dead client left: what it never sent is sent if it is young, what it sent
+    /// is looked for and not sent. None: the row cannot be read.
+    pub(super) fn adopted(left: LeftRow, now: MonoMillis, out: &mut Outbox) -> Option<Self> {
+        let LeftRow { row, age_ms } = left;
+        let JournalRow { admission_id, id_origin, store_id, user_id, receipts, payload, stage } =
+            row;
+        let params: QueueAddParams = serde_json::from_str(payload.get()).ok()?;
+        params.session_incarnation_id?;
+        let mut track = Self::new(admission_id, id_origin, params, payload, now);
+        track.saved = Saved::OnDisk(stage);
+        match stage {
+            JournalStage::Unsent if age_ms <= UNSENT_AGE_MAX_MS => {}
+            JournalStage::Unsent => {
+                track.phase = Phase::Returned;
+                track.show(DeliveryState::Returned, now, out);
+            }
+            JournalStage::Sent => {
+                (track.attempts, track.unanswered) = (1, 1);
+                track.first_server = Some(ServerFacts { store_id, user_id, receipts });
+                track.retry_failed(None, now, out);
+            }
+            JournalStage::Refused(code) => {
+                track.phase = Phase::Rejected;
+                let error = WireError::new(code, "refused before the client died");
+                track.show(DeliveryState::Rejected(error), now, out);
+            }
+        }
+        Some(track)
+    }
+
     pub(super) fn is_under_way(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Rejected | Phase::Uncertain)
+        match self.phase {
+            Phase::Waiting | Phase::Rejected | Phase::Returned | Phase::Uncertain => false,
+            Phase::Saving { .. }
+            | Phase::Awaiting(_)
+            | Phase::LinkWait { .. }
+            | Phase::FirstPass { .. }
+            | Phase::RetryWait { .. }
+            | Phase::FinalWait { .. }
+            | Phase::FinalPass { .. } => true,
+        }
+    }
+
+    /// Tells whether the user can drop it, or take it back.
+    pub(super) fn can_be_dismissed(&self) -> bool {
+        !self.is_under_way() || matches!(self.phase, Phase::Saving { .. })
     }
 
     pub(super) const fn session_id(&self) -> SessionId {
@@ -192,7 +254,8 @@ impl Track {
     /// When [`Track::advance`] has something to do without anything else happening.
     pub(super) const fn due_at(&self) -> Option<MonoMillis> {
         match self.phase {
-            Phase::LinkWait { until }
+            Phase::Saving { until }
+            | Phase::LinkWait { until }
             | Phase::RetryWait { until }
             | Phase::FinalWait { until, .. } => Some(until),
             Phase::Waiting
@@ -200,6 +263,7 @@ impl Track {
             | Phase::FirstPass { .. }
             | Phase::FinalPass { .. }
             | Phase::Rejected
+            | Phase::Returned
             | Phase::Uncertain => None,
         }
     }
@@ -239,10 +303,82 @@ impl Track {
         }
         match server {
             Some(server) if out.has_room_for(1) => {
-                self.first_server = Some(server);
-                self.transmit(Round::First, now, out);
+                if self.save_as_sent(server, now, out) {
+                    self.first_server = Some(server);
+                    self.transmit(Round::First, now, out);
+                }
             }
             Some(_) | None => self.show(DeliveryState::WaitingForLink, now, out),
+        }
+    }
+
+    /// Sees to it that the journal knows of the first frame before it leaves. Tells whether it may
+    /// leave now.
+    fn save_as_sent(&mut self, server: ServerFacts, now: MonoMillis, out: &mut Outbox) -> bool {
+        match self.saved {
+            Saved::Failed | Saved::OnDisk(JournalStage::Sent | JournalStage::Refused(_)) => {
+                return true;
+            }
+            Saved::Unasked if !out.journals() => return true,
+            Saved::Unasked => self.keep(JournalStage::Sent, server, out),
+            Saved::OnDisk(JournalStage::Unsent) => {
+                let id = self.delivery.admission_id.clone();
+                let order = JournalOrder::Mark(id, JournalStage::Sent, server.receipts);
+                out.push(Output::Journal(order));
+                self.saved = Saved::Writing(JournalStage::Sent);
+            }
+            Saved::Writing(_) => {}
+        }
+        self.phase = Phase::Saving { until: now.plus(JOURNAL_WAIT_MS) };
+        self.show(DeliveryState::Saving, now, out);
+        false
+    }
+
+    /// Writes down what cannot leave yet.
+    pub(super) fn save_as_unsent(&mut self, server: ServerFacts, out: &mut Outbox) {
+        if self.phase == Phase::Waiting && self.saved == Saved::Unasked && out.journals() {
+            self.keep(JournalStage::Unsent, server, out);
+        }
+    }
+
+    fn keep(&mut self, stage: JournalStage, server: ServerFacts, out: &mut Outbox) {
+        let row = JournalRow {
+            admission_id: self.delivery.admission_id.clone(),
+            id_origin: self.origin,
+            store_id: server.store_id,
+            user_id: server.user_id,
+            receipts: server.receipts,
+            payload: self.payload.clone(),
+            stage,
+        };
+        out.push(Output::Journal(JournalOrder::Keep(Box::new(row))));
+        self.saved = Saved::Writing(stage);
+    }
+
+    /// Its row is on disk, or cannot be written.
+    pub(super) fn journaled(&mut self, outcome: Journaled, out: &mut Outbox) {
+        let Saved::Writing(stage) = self.saved else {
+            return;
+        };
+        match outcome {
+            Journaled::OnDisk => self.saved = Saved::OnDisk(stage),
+            Journaled::Failed => self.go_unprotected(out),
+        }
+        if let Phase::Saving { .. } = self.phase {
+            self.phase = Phase::Waiting;
+        }
+    }
+
+    fn go_unprotected(&mut self, out: &mut Outbox) {
+        self.saved = Saved::Failed;
+        out.event(Event::Unprotected(self.delivery.admission_id.clone()));
+    }
+
+    /// It is over: nothing of it needs to be on disk any more.
+    pub(super) fn drop_row(&self, out: &mut Outbox) {
+        if self.saved != Saved::Unasked {
+            let order = JournalOrder::Drop(self.delivery.admission_id.clone());
+            out.push(Output::Journal(order));
         }
     }
 
@@ -274,6 +410,10 @@ impl Track {
             (Phase::LinkWait { until } | Phase::RetryWait { until }, _) if now >= *until => {
                 self.retry_failed(None, now, out);
             }
+            (Phase::Saving { until }, _) if now >= *until => {
+                self.go_unprotected(out);
+                self.phase = Phase::Waiting;
+            }
             (Phase::FinalWait { until, error }, _) if now >= *until => {
                 let error = error.clone();
                 self.settle(error, now, out);
@@ -288,8 +428,7 @@ impl Track {
         }
     }
 
-    /// Sends the frame. This is the one place where a prompt leaves the client, so this is where
-    /// the journal comes in: what leaves is on disk first.
+    /// Sends the frame: the one place where a prompt leaves the client.
     fn transmit(&mut self, round: Round, now: MonoMillis, out: &mut Outbox) {
         let attachments = self.delivery.params.attachments.as_deref();
         let timeout_ms = match attachments.unwrap_or_default() {
@@ -389,11 +528,13 @@ impl Track {
                 }
             },
             Phase::Waiting
+            | Phase::Saving { .. }
             | Phase::Awaiting(_)
             | Phase::LinkWait { .. }
             | Phase::RetryWait { .. }
             | Phase::FinalWait { .. }
             | Phase::Rejected
+            | Phase::Returned
             | Phase::Uncertain => {}
         }
     }
@@ -409,6 +550,12 @@ impl Track {
 
     pub(super) fn reject(&mut self, error: WireError, now: MonoMillis, out: &mut Outbox) {
         self.phase = Phase::Rejected;
+        if let (true, Some(server)) = (self.saved != Saved::Unasked, self.first_server) {
+            let stage = JournalStage::Refused(error.code);
+            let id = self.delivery.admission_id.clone();
+            out.push(Output::Journal(JournalOrder::Mark(id, stage, server.receipts)));
+            self.saved = Saved::OnDisk(stage);
+        }
         self.show(DeliveryState::Rejected(error), now, out);
     }
 
@@ -429,7 +576,10 @@ impl Track {
     pub(super) fn proof_in(&self, mirror: &Mirror) -> Option<Acceptance> {
         let in_want = match self.phase {
             Phase::Waiting => self.attempts > 0,
-            Phase::Awaiting(Round::First) | Phase::Rejected => false,
+            Phase::Saving { .. }
+            | Phase::Awaiting(Round::First)
+            | Phase::Rejected
+            | Phase::Returned => false,
             Phase::Uncertain
             | Phase::Awaiting(Round::Retry)
             | Phase::LinkWait { .. }

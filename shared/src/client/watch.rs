@@ -97,7 +97,7 @@ impl Watch {
         if online && !wanted && out.has_room() {
             let request = UnsubscribeParams { session_id: opened.session_id };
             let deadline = now.plus(REPLY_TIMEOUT_MS);
-            out.request(Purpose::Unsubscribe, &request, deadline, now);
+            out.request(Purpose::Unheeded, &request, deadline, now);
         }
     }
 

@@ -22,10 +22,12 @@ pub(crate) enum Ask {
         /// How much it held.
         count: u64,
     },
-    /// Leave; prompts that were not delivered yet would go.
+    /// Leave, although there are prompts that were not delivered yet.
     Leave {
         /// How many those are.
         undelivered: usize,
+        /// How many of them are nowhere on disk.
+        lost: usize,
     },
 }
 

@@ -4,8 +4,8 @@
 //! is refused, beside what was typed since, never over it.
 
 use usher_shared::client::{Delivery, DeliveryState, Input, Submission};
-use usher_shared::error::{ErrorCode, WireError};
-use usher_shared::id::{AdmissionId, MessageId, TurnId};
+use usher_shared::error::WireError;
+use usher_shared::id::{AdmissionId, MessageId, SessionId, TurnId};
 use usher_shared::prompt::{PromptText, PromptTextError, is_blank};
 use usher_shared::protocol::queue::QueueAddParams;
 use usher_shared::protocol::transcript::{Message, MessageStatus, Notice, Resolution, Role};
@@ -15,8 +15,8 @@ use usher_shared::time::MonoMillis;
 use super::ask::Toast;
 use super::calls::Asked;
 use super::state::State;
-use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
+use crate::unaccepted::{Place, Unaccepted};
 
 /// A reply that comes sooner is not announced, milliseconds.
 const SENDING_SHOWN_AFTER_MS: u64 = 300;
@@ -85,47 +85,100 @@ impl State {
 
     /// Returns the delivery that waits for a decision, the oldest first.
     pub(crate) fn undecided(&self) -> Option<&Delivery> {
-        self.deliveries().find(|delivery| {
-            matches!(delivery.state, DeliveryState::Uncertain { .. } | DeliveryState::Rejected(_))
-        })
+        self.deliveries().find(|delivery| is_undecided(&delivery.state))
     }
 
     /// A delivery came to another state.
     pub(crate) fn delivery_changed(&mut self, delivery: &Delivery) {
-        let DeliveryState::Rejected(error) = &delivery.state else {
-            return;
-        };
         let open = self.mirror().map(|mirror| mirror.session().id);
-        let is_here = open == Some(delivery.params.session_id);
-        if is_here && self.composer.buffer().is_empty() {
-            self.toast = Some(Toast::with_draft(self.localizer.text_with(
+        if open == Some(delivery.params.session_id) {
+            self.bring_back(delivery);
+        }
+        if let DeliveryState::Accepted(_) = delivery.state {
+            self.unprotected.remove(&delivery.admission_id);
+        }
+    }
+
+    /// A session was opened: what came back to it while it was not open is there now, and what
+    /// waits for a decision elsewhere is named.
+    pub(crate) fn come_back_to_prompts(&mut self) {
+        if let Some(delivery) = self.undecided().cloned() {
+            self.bring_back(&delivery);
+        }
+        let open = self.mirror().map(|mirror| mirror.session().id);
+        let elsewhere = self.engine.deliveries().filter(|delivery| {
+            is_undecided(&delivery.state) && Some(delivery.params.session_id) != open
+        });
+        let count = elsewhere.count();
+        if count > 0 {
+            let key = key_for(Context::Chat, Command::OpenSessions);
+            let key = key.map(|key| key.to_string()).unwrap_or_default();
+            let arguments = [("count", count.into()), ("key", key.into())];
+            let text = self.localizer.text_with("tui-undecided-elsewhere", &arguments);
+            self.toast = Some(Toast::lasting(text));
+        }
+    }
+
+    /// Puts a prompt that the server does not have back where it was written, if there is room.
+    fn bring_back(&mut self, delivery: &Delivery) {
+        let text = match &delivery.state {
+            DeliveryState::Rejected(error) => self.localizer.text_with(
                 "tui-not-accepted-text-below",
                 &[("reason", self.refusal_text(error).into())],
-            )));
+            ),
+            DeliveryState::Returned => self.localizer.text("tui-returned-text-below"),
+            DeliveryState::WaitingForLink
+            | DeliveryState::Queued
+            | DeliveryState::Saving
+            | DeliveryState::AwaitingReply { .. }
+            | DeliveryState::Reconciling { .. }
+            | DeliveryState::Accepted(_)
+            | DeliveryState::Uncertain { .. } => return,
+        };
+        if self.composer.buffer().is_empty() {
+            self.toast = Some(Toast::with_draft(text));
             self.take_back(delivery.admission_id.clone(), &delivery.params.content);
         }
     }
 
-    /// Returns why a prompt was refused; of a queue that is full because it does not run, also how
-    /// it is resumed.
+    /// A prompt is sent without having been written down.
+    pub(crate) fn went_unprotected(&mut self, id: AdmissionId) {
+        self.unprotected.insert(id);
+        self.toast = Some(Toast::passing(self.unaccepted_text(Unaccepted::Unprotected), self.now));
+    }
+
+    /// Returns how many prompts would be gone if this program ended now.
+    pub(crate) fn unprotected_count(&self) -> usize {
+        let deliveries = self.engine.deliveries();
+        let lost = |delivery: &&Delivery| {
+            !self.journals() || self.unprotected.contains(&delivery.admission_id)
+        };
+        deliveries.filter(lost).count()
+    }
+
+    /// Returns how many sends of a session are open or wait for a decision.
+    pub(crate) fn undelivered_in(&self, id: SessionId) -> usize {
+        self.engine.deliveries().filter(|delivery| delivery.params.session_id == id).count()
+    }
+
+    /// Returns what is said of a prompt that was not simply accepted.
+    pub(crate) fn unaccepted_text(&self, unaccepted: Unaccepted<'_>) -> String {
+        let name = |context, command| {
+            let key = key_for(context, command).map(|key| key.to_string());
+            key.unwrap_or_default()
+        };
+        let (queue_key, resume_key) = (
+            name(Context::Chat, Command::FocusQueue),
+            name(Context::Queue, Command::ToggleAutoRun),
+        );
+        let place = Place::Chat { queue_key: &queue_key, resume_key: &resume_key };
+        unaccepted.text(place, &self.localizer)
+    }
+
+    /// Returns why a prompt was refused.
     pub(crate) fn refusal_text(&self, error: &WireError) -> String {
         let queue = self.mirror().map(|mirror| mirror.queue());
-        let Some(queue) = queue.filter(|queue| !queue.auto_run) else {
-            return self.localizer.error(error);
-        };
-        if error.code != ErrorCode::QueueFull {
-            return self.localizer.error(error);
-        }
-        let name = |context, command| -> Value<'static> {
-            let key = key_for(context, command).map(|key| key.to_string());
-            key.unwrap_or_default().into()
-        };
-        let arguments = [
-            ("count", queue.count.into()),
-            ("key", name(Context::Chat, Command::FocusQueue)),
-            ("resume", name(Context::Queue, Command::ToggleAutoRun)),
-        ];
-        self.localizer.text_with("tui-queue-full-paused", &arguments)
+        self.unaccepted_text(Unaccepted::Rejected { error, queue })
     }
 
     fn take_back(&mut self, id: AdmissionId, content: &str) {
@@ -162,13 +215,14 @@ impl State {
                 self.engine.handle(Input::CheckAndResend(id), self.now);
             }
             DeliveryState::Uncertain { can_check: false } => self.say("tui-cannot-check"),
-            DeliveryState::Rejected(_) => {
+            DeliveryState::Rejected(_) | DeliveryState::Returned => {
                 // What was typed since goes into undo.
                 let params = delivery.params.clone();
                 self.take_back(id, &params.content);
             }
             DeliveryState::WaitingForLink
             | DeliveryState::Queued
+            | DeliveryState::Saving
             | DeliveryState::AwaitingReply { .. }
             | DeliveryState::Reconciling { .. }
             | DeliveryState::Accepted(_) => {}
@@ -226,22 +280,40 @@ impl State {
 /// Tells whether it can still be taken back.
 fn has_not_left(state: &DeliveryState) -> bool {
     match state {
-        DeliveryState::WaitingForLink | DeliveryState::Queued => true,
+        DeliveryState::WaitingForLink | DeliveryState::Queued | DeliveryState::Saving => true,
         DeliveryState::AwaitingReply { .. }
         | DeliveryState::Reconciling { .. }
         | DeliveryState::Accepted(_)
         | DeliveryState::Rejected(_)
+        | DeliveryState::Returned
         | DeliveryState::Uncertain { .. } => false,
+    }
+}
+
+/// Tells whether it waits for its person.
+fn is_undecided(state: &DeliveryState) -> bool {
+    match state {
+        DeliveryState::Rejected(_) | DeliveryState::Returned | DeliveryState::Uncertain { .. } => {
+            true
+        }
+        DeliveryState::WaitingForLink
+        | DeliveryState::Queued
+        | DeliveryState::Saving
+        | DeliveryState::AwaitingReply { .. }
+        | DeliveryState::Reconciling { .. }
+        | DeliveryState::Accepted(_) => false,
     }
 }
 
 fn is_shown(delivery: &Delivery, now: MonoMillis) -> bool {
     match delivery.state {
         DeliveryState::Queued
+        | DeliveryState::Saving
         | DeliveryState::AwaitingReply { .. }
         | DeliveryState::Reconciling { .. } => now.since(delivery.since) >= SENDING_SHOWN_AFTER_MS,
         DeliveryState::WaitingForLink
         | DeliveryState::Rejected(_)
+        | DeliveryState::Returned
         | DeliveryState::Uncertain { .. } => true,
         DeliveryState::Accepted(_) => false,
     }

@@ -1,6 +1,6 @@
 //! What the engine tells.
 
-use usher_shared::client::{Event, Output};
+use usher_shared::client::{Event, Input, Output};
 
 use super::ask::Toast;
 use super::message::{Attention, Effect};
@@ -14,6 +14,11 @@ impl State {
                 Output::Connect => self.effects.push(Effect::Connect),
                 Output::Disconnect => self.effects.push(Effect::Disconnect),
                 Output::Send(frame) => self.effects.push(Effect::Send(frame)),
+                Output::Journal(order) => self.journal_order(order),
+                // The chat attaches nothing yet.
+                Output::ReadUpload { id, .. } => {
+                    self.engine.handle(Input::UploadRead { id, bytes: None }, self.now);
+                }
                 Output::Event(event) => self.event(event),
             }
         }
@@ -26,15 +31,25 @@ impl State {
                 self.transcript.reset();
                 self.take_out_draft();
                 self.toast = None;
+                self.come_back_to_prompts();
                 self.session_changed();
                 self.queue_changed();
             }
             Event::SessionRefused(error) => self.session_refused(&error),
             Event::QueueChanged => self.queue_changed(),
             Event::SessionChanged => self.session_changed(),
-            Event::TranscriptChanged | Event::TurnStarted(_) => {}
+            // The chat has no editor for what waits, and attaches nothing, yet.
+            Event::EditBegan(_)
+            | Event::EditChanged
+            | Event::SaveRefused(_)
+            | Event::EditEnded { .. }
+            | Event::UploadProgress { .. }
+            | Event::UploadEnded { .. }
+            | Event::TranscriptChanged
+            | Event::TurnStarted(_) => {}
             Event::TurnEnded(_) => self.ring_if_away(),
             Event::DeliveryChanged(delivery) => self.delivery_changed(&delivery),
+            Event::Unprotected(id) => self.went_unprotected(id),
             Event::Called { id, outcome } => self.called(id, outcome),
             Event::TaskChanged(task) => self.sessions.task_changed(task),
             Event::TaskDeleted(id) => self.sessions.task_deleted(id),
@@ -49,12 +64,18 @@ impl State {
     /// first one.
     fn take_out_draft(&mut self) {
         let open = self.engine.mirror().map(|mirror| mirror.session().id);
-        if let (Some(left), Some(opened)) = (self.composer_of, open)
-            && left != opened
-        {
-            let draft = self.put_away.remove(&opened).unwrap_or_default();
-            let draft = std::mem::replace(&mut self.composer, draft);
-            self.put_away.insert(left, draft);
+        match (self.composer_of, open) {
+            (Some(left), Some(opened)) if left != opened => {
+                let draft = self.put_away.remove(&opened).unwrap_or_default();
+                let draft = std::mem::replace(&mut self.composer, draft);
+                self.put_away.insert(left, draft);
+            }
+            (None, Some(opened)) => {
+                if let Some(draft) = self.put_away.remove(&opened) {
+                    self.composer.put_before(draft.buffer().text());
+                }
+            }
+            (Some(_), _) | (None, None) => {}
         }
         self.composer_of = open;
     }

@@ -4,6 +4,7 @@ use crossterm::event::KeyEvent;
 use usher_shared::client::Input;
 
 use crate::driver::Trouble;
+use crate::journal::Draft;
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub enum Message {
     /// Why the attempt to connect that is about to be reported as closed came to nothing, if its
     /// person can do something about it.
     Trouble(Option<Trouble>),
+    /// The drafts that an earlier run left, oldest first.
+    Drafts(Vec<Draft>),
     /// The time of [`super::State::next_deadline`] is here.
     Tick,
 }

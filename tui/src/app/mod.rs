@@ -12,6 +12,7 @@ mod ask;
 mod calls;
 pub mod composer;
 mod deliveries;
+mod drafts;
 mod events;
 mod help;
 mod keys;

@@ -8,6 +8,7 @@ use super::permission::CardFocus;
 use super::state::{Focus, State};
 use crate::i18n::Value;
 use crate::keymap::{Command, Context, key_for};
+use crate::unaccepted::Unaccepted;
 use crate::view::clean::Clean;
 use crate::view::wrap::wrap_line;
 
@@ -16,6 +17,13 @@ const CONTENT_ROWS_MAX: usize = 2;
 
 /// What can be done with a prompt that never left.
 const TAKE_BACK: &[(Command, &str)] = &[(Command::Back, "tui-do-take-back")];
+
+/// What can be done with a prompt that the server does not have.
+const REFUSED_OR_RETURNED: &[(Command, &str)] = &[
+    (Command::Again, "tui-do-take-back"),
+    (Command::SendAsNew, "tui-do-send-again"),
+    (Command::Drop, "tui-do-drop"),
+];
 
 impl State {
     /// Returns the rows of everything that is to be said, the most urgent last.
@@ -47,6 +55,7 @@ impl State {
                 (RowKind::Quiet, self.text("tui-delivery-waiting"), TAKE_BACK)
             }
             DeliveryState::Queued => (RowKind::Quiet, self.text("tui-delivery-behind"), TAKE_BACK),
+            DeliveryState::Saving => (RowKind::Quiet, self.text("tui-delivery-sending"), TAKE_BACK),
             DeliveryState::AwaitingReply { .. } => {
                 (RowKind::Quiet, self.text("tui-delivery-sending"), &[])
             }
@@ -56,16 +65,13 @@ impl State {
             DeliveryState::Rejected(error) => {
                 let reason = [("reason", self.refusal_text(error).into())];
                 let state = self.text_with("tui-delivery-rejected", &reason);
-                (
-                    RowKind::Notice,
-                    state,
-                    &[
-                        (Command::Again, "tui-do-take-back"),
-                        (Command::SendAsNew, "tui-do-send-again"),
-                        (Command::Drop, "tui-do-drop"),
-                    ],
-                )
+                (RowKind::Notice, state, REFUSED_OR_RETURNED)
             }
+            DeliveryState::Returned => (
+                RowKind::Notice,
+                Clean::line(&self.unaccepted_text(Unaccepted::Returned)),
+                REFUSED_OR_RETURNED,
+            ),
             DeliveryState::Uncertain { can_check } => {
                 let choices: &[_] = &[
                     (Command::Again, "tui-do-check"),
@@ -73,7 +79,11 @@ impl State {
                     (Command::Drop, "tui-do-drop"),
                 ];
                 let choices = if *can_check { choices } else { &choices[1..] };
-                (RowKind::Notice, self.text("tui-delivery-uncertain"), choices)
+                (
+                    RowKind::Notice,
+                    Clean::line(&self.unaccepted_text(Unaccepted::Uncertain)),
+                    choices,
+                )
             }
             DeliveryState::Accepted(_) => return,
         };
@@ -114,15 +124,16 @@ impl State {
                 "tui-ask-clear",
                 &[("key", key(Context::Queue, Command::ClearQueue)), ("count", count.into())],
             ),
-            Ask::Leave { undelivered: 0 } => self
+            Ask::Leave { undelivered: 0, .. } => self
                 .text_with("tui-ask-leave", &[("key", key(Context::Chat, Command::ClearOrLeave))]),
-            Ask::Leave { undelivered } => self.text_with(
-                "tui-ask-leave-undelivered",
-                &[
-                    ("key", key(Context::Chat, Command::ClearOrLeave)),
-                    ("count", undelivered.into()),
-                ],
-            ),
+            Ask::Leave { undelivered, lost } => {
+                let (id, count) = match lost {
+                    0 => ("tui-ask-leave-undelivered", undelivered),
+                    lost => ("tui-ask-leave-unprotected", lost),
+                };
+                let key = key(Context::Chat, Command::ClearOrLeave);
+                self.text_with(id, &[("key", key), ("count", count.into())])
+            }
         }
     }
 

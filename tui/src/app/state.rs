@@ -1,15 +1,16 @@
 //! Everything the screen shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
-use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Mirror};
+use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Journaling, Mirror};
 use usher_shared::id::{AdmissionId, SessionId};
 use usher_shared::time::{MonoMillis, UnixMillis};
 
 use super::ask::{Ask, OpenAsk, Stays, Toast};
 use super::calls::Asked;
 use super::composer::Composer;
+use super::drafts::Drafts;
 use super::help::Help;
 use super::message::{Attention, Effect};
 use super::permission::Card;
@@ -19,6 +20,7 @@ use super::transcript::Transcript;
 use super::undo::Undos;
 use crate::driver::Trouble;
 use crate::i18n::{Localizer, Value};
+use crate::journal::JournalJob;
 use crate::start::Files;
 use crate::theme::Theme;
 use crate::view::clean::Clean;
@@ -95,8 +97,15 @@ pub struct State {
     /// What keeps the link from coming up.
     pub(crate) trouble: Option<Trouble>,
     pub(crate) calls: BTreeMap<CallId, Asked>,
+    /// Which drafts are on disk.
+    pub(crate) drafts: Drafts,
+    /// Prompts that are not in the journal although they are sent.
+    pub(crate) unprotected: BTreeSet<AdmissionId>,
     /// What [`super::update`] will say is to be done.
     pub(crate) effects: Vec<Effect>,
+    /// What is to be done in the journal, together.
+    pub(crate) journal_jobs: Vec<JournalJob>,
+    journaling: Journaling,
     id_prefix: String,
     next_id: u64,
 }
@@ -104,6 +113,7 @@ pub struct State {
 impl State {
     /// Makes a screen that waits for [`usher_shared::client::Input::Start`].
     pub fn new(options: Options) -> Self {
+        let journaling = options.engine.journaling;
         Self {
             engine: Engine::new(options.engine),
             localizer: options.localizer,
@@ -126,7 +136,11 @@ impl State {
             toast: None,
             trouble: None,
             calls: BTreeMap::new(),
+            drafts: Drafts::default(),
+            unprotected: BTreeSet::new(),
             effects: Vec::new(),
+            journal_jobs: Vec::new(),
+            journaling,
             id_prefix: options.id_prefix,
             next_id: 0,
         }
@@ -141,11 +155,22 @@ impl State {
             self.toast.as_ref().and_then(Toast::until),
             self.permission.deadline(self.now),
             self.sending_shown_at(),
+            self.drafts.deadline(),
             self.next_second_of_turn(),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Takes out what is to be done in the journal, together.
+    pub fn take_journal_jobs(&mut self) -> Vec<JournalJob> {
+        std::mem::take(&mut self.journal_jobs)
+    }
+
+    /// Tells whether there is a journal.
+    pub(crate) fn journals(&self) -> bool {
+        self.journaling != Journaling::Off
     }
 
     pub(crate) fn mirror(&self) -> Option<&Mirror> {

@@ -24,9 +24,11 @@ pub fn update(state: &mut State, message: Message, now: MonoMillis) -> Vec<Effec
             state.engine.handle(*input, state.now);
         }
         Message::Trouble(trouble) => state.trouble = trouble,
+        Message::Drafts(drafts) => state.take_drafts(drafts),
         Message::Tick => tick(state),
     }
     state.pump();
+    state.watch_draft();
     state.drop_notice_of_no_draft();
     std::mem::take(&mut state.effects)
 }

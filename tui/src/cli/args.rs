@@ -57,6 +57,8 @@ pub(super) struct SendArgs {
     pub(super) wait: bool,
     #[arg(long)]
     pub(super) json: bool,
+    #[arg(long, value_name = "FILE")]
+    pub(super) attach: Vec<PathBuf>,
     #[arg(value_name = "TEXT")]
     pub(super) text: String,
 }
@@ -106,6 +108,7 @@ const HELP: &[(&[&str], Option<&str>, &str)] = &[
     (&["send"], Some("id"), "cli-help-send-id"),
     (&["send"], Some("wait"), "cli-help-send-wait"),
     (&["send"], Some("json"), "cli-help-json"),
+    (&["send"], Some("attach"), "cli-help-send-attach"),
     (&["send"], Some("text"), "cli-help-send-text"),
     (&["queue"], None, "cli-help-queue"),
     (&["queue", "list"], None, "cli-help-queue-list"),
@@ -167,6 +170,7 @@ mod tests {
             socket: "/run/usher.sock".into(),
             data_dir: "/data".into(),
             log_dir: "/log".into(),
+            journal_dir: "/state/journal".into(),
             config_file: "/config.toml".into(),
         };
         let definition = definition(&Localizer::english(), Some(&paths));

@@ -1,5 +1,6 @@
 //! A connected client for one command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use super::exit::Exit;
 use super::output::Output;
-use crate::driver::{Driver, OwnServerError, Server, Trouble, engine_config, ensure_server};
+use crate::driver::{Driver, OwnServerError, Server, Trouble, ensure_server};
 use crate::i18n::Value;
 use crate::start::{Files, current_directory, meant_session};
 use crate::view::clean::Clean;
@@ -110,10 +111,19 @@ pub(super) struct Client {
 impl Client {
     /// Connects and waits for the answer to `hello`.
     pub(super) async fn connect(server: Server, token: Option<String>) -> Result<Self, Problem> {
+        Self::connect_writing(server, token, None).await
+    }
+
+    /// The same for a client that sends prompts, and writes them into the journal in this folder.
+    pub(super) async fn connect_writing(
+        server: Server,
+        token: Option<String>,
+        journal_dir: Option<PathBuf>,
+    ) -> Result<Self, Problem> {
         if let Server::Own(paths) = &server {
             ensure_server(paths).await.map_err(Problem::Own)?;
         }
-        Self::connect_running(server, token).await
+        Self::start(server, token, journal_dir).await
     }
 
     /// The same without starting the own server first.
@@ -121,9 +131,17 @@ impl Client {
         server: Server,
         token: Option<String>,
     ) -> Result<Self, Problem> {
+        Self::start(server, token, None).await
+    }
+
+    async fn start(
+        server: Server,
+        token: Option<String>,
+        journal_dir: Option<PathBuf>,
+    ) -> Result<Self, Problem> {
         let files = server.files();
         let mut client = Self {
-            driver: Driver::start(server, engine_config(token)),
+            driver: Driver::start(server, token, journal_dir),
             turns_ended: Vec::new(),
             session_refused: None,
             news: 0,

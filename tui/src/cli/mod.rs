@@ -26,6 +26,7 @@
 //! - `reason_text`: what the agent said about how the turn ended, such as why it failed.
 
 mod args;
+mod attach;
 mod client;
 mod ending;
 mod exit;

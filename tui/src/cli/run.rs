@@ -1,7 +1,7 @@
 //! From the command line to the command.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::args::{Cli, Command, QueueCommand, definition, read};
@@ -58,6 +58,7 @@ fn dispatch(
         }
         other => other,
     };
+    let journal_dir = paths.as_ref().ok().map(|paths| paths.journal_dir.clone());
     let server = match choose_server(cli.server.as_deref(), cli.ca.as_deref(), paths, &output) {
         Ok(server) => server,
         Err(exit) => return ExitCode::from(exit),
@@ -65,14 +66,20 @@ fn dispatch(
     // A token is for the server that somebody named: one's own asks for none.
     let token = token.filter(|_| matches!(server, Server::Named { .. }));
     match command {
-        Some(command) => ExitCode::from(one_shot(command, server, token, &output)),
-        None => screen(server, token, output),
+        Some(command) => ExitCode::from(one_shot(command, server, token, journal_dir, &output)),
+        None => screen(server, token, journal_dir, output),
     }
 }
 
 /// Shows the terminal client until its person leaves.
-fn screen(server: Server, token: Option<String>, output: Output) -> ExitCode {
-    let options = RunOptions { server, token, session: None, localizer: output.localizer.clone() };
+fn screen(
+    server: Server,
+    token: Option<String>,
+    journal_dir: Option<PathBuf>,
+    output: Output,
+) -> ExitCode {
+    let localizer = output.localizer.clone();
+    let options = RunOptions { server, token, journal_dir, session: None, localizer };
     match block_on(runtime::run(options)) {
         Ok(Ended::Left) => ExitCode::SUCCESS,
         // A shell reports a signal so.
@@ -99,10 +106,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     result
 }
 
-fn one_shot(command: Command, server: Server, token: Option<String>, output: &Output) -> Exit {
+fn one_shot(
+    command: Command,
+    server: Server,
+    token: Option<String>,
+    journal_dir: Option<PathBuf>,
+    output: &Output,
+) -> Exit {
     block_on(async {
         match command {
-            Command::Send(args) => send::send(&args, server, token, output).await,
+            Command::Send(args) => send::send(&args, server, token, journal_dir, output).await,
             Command::Queue(QueueCommand::List(args)) => {
                 queue::list(&args, server, token, output).await
             }
@@ -199,6 +212,7 @@ mod tests {
                 socket: folder.path().join("socket"),
                 data_dir: folder.path().to_owned(),
                 log_dir: folder.path().to_owned(),
+                journal_dir: "/state/journal".into(),
                 config_file: folder.path().join("config.toml"),
             };
             let definition = definition(&Localizer::english(), Some(&paths));

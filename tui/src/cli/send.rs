@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
@@ -18,6 +19,7 @@ use usher_shared::vocabulary::AdmissionOutcome;
 use uuid::Uuid;
 
 use super::args::SendArgs;
+use super::attach::{self, AttachProblem};
 use super::client::{Client, OFFLINE_PATIENCE, Problem};
 use super::ending::{Ending, Failure};
 use super::exit::Exit;
@@ -26,6 +28,7 @@ use super::interrupt::Interrupt;
 use super::output::{Format, Output, OutputError};
 use crate::driver::Server;
 use crate::i18n::Value;
+use crate::unaccepted::{Place, Unaccepted};
 use crate::view::clean::Clean;
 
 /// What became of a prompt: one line of output. See [the module](super) for the JSON.
@@ -69,6 +72,7 @@ pub(super) async fn send(
     args: &SendArgs,
     server: Server,
     token: Option<String>,
+    journal_dir: Option<PathBuf>,
     output: &Output,
 ) -> Exit {
     let mut report = Report {
@@ -92,7 +96,18 @@ pub(super) async fn send(
         Err(PromptError::Invalid(error)) => return rejected(report, &error, output),
     };
     report.id = Some(id.as_str());
-    let connected = Client::connect(server, token).await;
+    let origin = match args.id {
+        Some(_) => IdOrigin::Given,
+        None => IdOrigin::Minted,
+    };
+    let files = match attach::look_at(&args.attach, origin) {
+        Ok(files) => files,
+        Err(error) => {
+            output.problem(&error.text(output));
+            return Exit::Usage;
+        }
+    };
+    let connected = Client::connect_writing(server, token, journal_dir).await;
     let mut client = match connected {
         Ok(client) => client,
         Err(problem) => return problem.report(output),
@@ -113,17 +128,29 @@ pub(super) async fn send(
     {
         return problem.report(output);
     }
-    let origin = match args.id {
-        Some(_) => IdOrigin::Given,
-        None => IdOrigin::Minted,
+    let attachments = match attach::attach(&mut client, &session, files, origin).await {
+        Ok(attachments) => attachments,
+        Err(AttachProblem::File(error)) => {
+            output.problem(&error.text(output));
+            return Exit::Usage;
+        }
+        Err(AttachProblem::Server(Problem::Rejected(error))) => {
+            return rejected(report, &error, output);
+        }
+        Err(AttachProblem::Server(problem)) => return problem.report(output),
     };
     let mut interrupt = Interrupt::new();
-    let submission = submission(&session, &id, origin, content);
-    let sent = deliver(&mut client, submission, &mut interrupt).await;
+    let mut submission = submission(&session, &id, origin, content);
+    if !attachments.is_empty() {
+        submission.params.attachments = Some(attachments);
+    }
+    let sent = deliver(&mut client, submission, &mut interrupt, output).await;
+    // Whatever became of it, whoever runs this command is told now, and decides.
+    client.driver.handle(Input::Dismiss(id.clone()));
     let acceptance = match sent {
         Sent::Accepted(acceptance) => acceptance,
         Sent::Rejected(error) => {
-            let text = refusal_text(&mut client, &session, &error, output).await;
+            let text = refusal_text(&mut client, &session, &id, &error, output).await;
             return rejected_as(report, error.code, &text, output);
         }
         Sent::Uncertain => return uncertain(report, &id, output),
@@ -208,7 +235,12 @@ fn submission(
 }
 
 /// Sends and waits until there is proof, or none to be had.
-async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut Interrupt) -> Sent {
+async fn deliver(
+    client: &mut Client,
+    submission: Submission,
+    interrupt: &mut Interrupt,
+    output: &Output,
+) -> Sent {
     let id = submission.admission_id.clone();
     client.driver.handle(Input::Submit(submission));
     let mut state = None;
@@ -222,9 +254,11 @@ async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut In
                 give_up_at = give_up_at.or(Some(Instant::now() + OFFLINE_PATIENCE));
             }
             Some(
-                DeliveryState::Queued
+                DeliveryState::Saving
+                | DeliveryState::Queued
                 | DeliveryState::AwaitingReply { .. }
-                | DeliveryState::Reconciling { .. },
+                | DeliveryState::Reconciling { .. }
+                | DeliveryState::Returned,
             )
             | None => give_up_at = None,
         }
@@ -233,16 +267,23 @@ async fn deliver(client: &mut Client, submission: Submission, interrupt: &mut In
             () = at(give_up_at) => return Sent::NeverLeft,
             () = interrupt.heard() => {
                 return match state {
-                    Some(DeliveryState::WaitingForLink) | None => Sent::TakenBack,
+                    Some(DeliveryState::WaitingForLink | DeliveryState::Saving) | None => {
+                        Sent::TakenBack
+                    }
                     Some(_) => Sent::Uncertain,
                 };
             }
         };
-        if let Event::DeliveryChanged(delivery) = event
-            && delivery.admission_id == id
-        {
-            let Delivery { state: now, .. } = delivery;
-            state = Some(now);
+        match event {
+            Event::DeliveryChanged(Delivery { admission_id, state: now, .. })
+                if admission_id == id =>
+            {
+                state = Some(now);
+            }
+            Event::Unprotected(_) => {
+                output.problem(&unaccepted_text(Unaccepted::Unprotected, None, &id, output));
+            }
+            _ => {}
         }
     }
 }
@@ -270,18 +311,30 @@ fn accepted(report: &Report<'_>, args: &SendArgs, output: &Output) -> Result<(),
 async fn refusal_text(
     client: &mut Client,
     session: &Session,
+    id: &AdmissionId,
     error: &WireError,
     output: &Output,
 ) -> String {
-    if error.code == ErrorCode::QueueFull
-        && let Ok(queue) = client.ask(&QueueGetParams { identity: session.identity() }).await
-        && !queue.auto_run
-    {
-        let arguments =
-            [("count", Value::from(queue.count)), ("session", Value::from(session.id.to_string()))];
-        return output.text("cli-queue-full-paused", &arguments);
-    }
-    output.localizer.error(error)
+    let queue = match error.code {
+        ErrorCode::QueueFull => {
+            client.ask(&QueueGetParams { identity: session.identity() }).await.ok()
+        }
+        _ => None,
+    };
+    let unaccepted = Unaccepted::Rejected { error, queue: queue.as_ref() };
+    unaccepted_text(unaccepted, Some(session.id), id, output)
+}
+
+fn unaccepted_text(
+    unaccepted: Unaccepted<'_>,
+    session_id: Option<SessionId>,
+    id: &AdmissionId,
+    output: &Output,
+) -> String {
+    let session = session_id.map(|id| id.to_string()).unwrap_or_default();
+    let id = Clean::line(id.as_str());
+    let place = Place::Command { session: &session, id: id.as_str() };
+    unaccepted.text(place, &output.localizer)
 }
 
 fn rejected(report: Report<'_>, error: &WireError, output: &Output) -> Exit {
@@ -297,10 +350,7 @@ fn rejected_as(mut report: Report<'_>, code: ErrorCode, text: &str, output: &Out
 
 fn uncertain(mut report: Report<'_>, id: &AdmissionId, output: &Output) -> Exit {
     report.outcome = Outcome::Uncertain;
-    let id = Clean::line(id.as_str());
-    let session = report.session_id.map(|id| id.to_string()).unwrap_or_default();
-    let arguments = [("id", Value::from(id.as_str())), ("session", Value::from(session))];
-    let text = output.text("cli-uncertain", &arguments);
+    let text = unaccepted_text(Unaccepted::Uncertain, report.session_id, id, output);
     finish(&report, &text, Exit::Uncertain, output)
 }
 
@@ -364,6 +414,7 @@ mod tests {
                 id: Some("mine".to_owned()),
                 wait: false,
                 json: false,
+                attach: Vec::new(),
                 text: text.to_owned(),
             };
             read_prompt(&args).map(|(_, content)| content)

@@ -1,17 +1,22 @@
 //! The engine over a real connection: for programs that have no state machine of their own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use usher_shared::client::{Engine, EngineConfig, Event, Input, Output};
+use usher_shared::client::{Engine, EngineConfig, Event, Input, Journaling, Output, UploadId};
 use usher_shared::id::ClientInstance;
+use usher_shared::protocol::attachment::AttachmentBeginParams;
 use usher_shared::protocol::hello::ClientInfo;
 
 use super::clock::mono_now;
 use super::socket::{Link, LinkCommand, Server};
 use super::trouble::Trouble;
+use crate::journal::{Journal, JournalAnswer, JournalJob};
 
 /// The longest sleep: timers do not run while the machine sleeps, our clock does.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
@@ -20,11 +25,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 pub struct Driver {
     engine: Engine,
     link: Link,
+    journal: Option<Journal>,
+    files: BTreeMap<UploadId, File>,
     events: VecDeque<Event>,
 }
 
-/// Returns what a new engine of this program is told: a fresh instance, and `token` if any.
-pub fn engine_config(token: Option<String>) -> EngineConfig {
+/// Returns what a new engine of this program is told: a fresh instance, `token` if any, and what
+/// becomes of a journal.
+pub fn engine_config(token: Option<String>, journaling: Journaling) -> EngineConfig {
     EngineConfig {
         client: ClientInfo {
             name: "usher".to_owned(),
@@ -33,15 +41,22 @@ pub fn engine_config(token: Option<String>) -> EngineConfig {
         client_instance: ClientInstance::from_uuid(Uuid::new_v4()),
         token,
         spread_seed: Uuid::new_v4().as_u64_pair().1,
+        journaling,
     }
 }
 
 impl Driver {
-    /// Starts to connect to `server`. Needs a running tokio.
-    pub fn start(server: Server, config: EngineConfig) -> Self {
+    /// Starts to connect to `server`, with a journal in this folder. Needs a running tokio.
+    pub fn start(server: Server, token: Option<String>, journal_dir: Option<PathBuf>) -> Self {
+        let journaling = match journal_dir {
+            Some(_) => Journaling::Own,
+            None => Journaling::Off,
+        };
         let mut driver = Self {
-            engine: Engine::new(config),
+            engine: Engine::new(engine_config(token, journaling)),
             link: Link::spawn(server),
+            journal: journal_dir.map(Journal::spawn),
+            files: BTreeMap::new(),
             events: VecDeque::new(),
         };
         driver.handle(Input::Start);
@@ -61,11 +76,21 @@ impl Driver {
     /// Hands an input to the engine and does what it asks for.
     pub fn handle(&mut self, input: Input) {
         self.engine.handle(input, mono_now());
+        let mut jobs = Vec::new();
         while let Some(output) = self.engine.poll_output() {
             let command = match output {
                 Output::Connect => LinkCommand::Connect,
                 Output::Disconnect => LinkCommand::Disconnect,
                 Output::Send(text) => LinkCommand::Send(text),
+                Output::ReadUpload { id, offset, length } => {
+                    let bytes = self.read_upload(id, offset, length);
+                    self.engine.handle(Input::UploadRead { id, bytes }, mono_now());
+                    continue;
+                }
+                Output::Journal(order) => {
+                    jobs.push(JournalJob::Order(order));
+                    continue;
+                }
                 Output::Event(event) => {
                     self.events.push_back(event);
                     continue;
@@ -75,6 +100,21 @@ impl Driver {
             // frame counts as lost, which the engine recovers from.
             let _ = self.link.commands.try_send(command);
         }
+        if let Some(journal) = &self.journal {
+            journal.hand_over(jobs);
+        }
+    }
+
+    /// Uploads a file that fits what `params` say of it.
+    pub fn upload(&mut self, id: UploadId, file: File, params: AttachmentBeginParams) {
+        self.files.insert(id, file);
+        self.handle(Input::Upload { id, params });
+    }
+
+    fn read_upload(&self, id: UploadId, offset: u64, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.files.get(&id)?.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes)
     }
 
     /// Waits for the next event. Can be cancelled and called again without losing anything.
@@ -85,10 +125,22 @@ impl Driver {
             }
             let input = tokio::select! {
                 Some(input) = self.link.inputs.recv() => input,
+                answer = next_answer(&mut self.journal) => match answer {
+                    JournalAnswer::Input(input) => input,
+                    // Nobody here asks for drafts.
+                    JournalAnswer::Drafts(_) => continue,
+                },
                 () = sleep_until_due(&self.engine) => Input::DeadlineReached,
             };
             self.handle(input);
         }
+    }
+}
+
+async fn next_answer(journal: &mut Option<Journal>) -> JournalAnswer {
+    match journal {
+        Some(journal) => journal.next_answer().await,
+        None => std::future::pending().await,
     }
 }
 

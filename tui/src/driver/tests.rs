@@ -21,18 +21,14 @@ use super::*;
 struct Peer {
     listener: UnixListener,
     address: Server,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Peer {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("s");
-        Self {
-            listener: UnixListener::bind(&path).unwrap(),
-            address: named(&path),
-            _folder: folder,
-        }
+        Self { listener: UnixListener::bind(&path).unwrap(), address: named(&path), folder }
     }
 
     async fn accept(&self) -> Conversation {
@@ -125,6 +121,8 @@ async fn settled(driver: &mut Driver) -> DeliveryState {
                 | DeliveryState::Uncertain { .. } => return delivery.state,
                 DeliveryState::WaitingForLink
                 | DeliveryState::Queued
+                | DeliveryState::Saving
+                | DeliveryState::Returned
                 | DeliveryState::AwaitingReply { .. }
                 | DeliveryState::Reconciling { .. } => {}
             }
@@ -135,7 +133,8 @@ async fn settled(driver: &mut Driver) -> DeliveryState {
 #[tokio::test]
 async fn a_reply_that_was_lost_with_its_link_is_replayed_over_the_next_one() {
     let peer = Peer::new();
-    let mut driver = Driver::start(peer.address.clone(), engine_config(None));
+    let journal_dir = peer.folder.path().join("journal");
+    let mut driver = Driver::start(peer.address.clone(), None, Some(journal_dir));
     driver.handle(Input::Submit(submission()));
     let script = async {
         let mut first = peer.greet().await;
@@ -164,7 +163,7 @@ async fn a_server_over_tcp_is_reached_at_its_path() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ws://{}", listener.local_addr().unwrap());
     let server = Server::Named { address: address.parse().unwrap(), trust: Trust::System };
-    let mut driver = Driver::start(server, engine_config(Some("t0ken".to_owned())));
+    let mut driver = Driver::start(server, Some("t0ken".to_owned()), None);
     let script = async {
         let (stream, _) = listener.accept().await.unwrap();
         let mut path = String::new();

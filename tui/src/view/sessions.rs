@@ -44,6 +44,8 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
             Some(_) | None => state.sessions.waiting(session),
         };
         let right = match waiting {
+            // What was not delivered is more urgent than what waits.
+            _ if !is_open && state.undelivered_in(session.id) > 0 => Clean::line(" ! "),
             0 if state.sessions.is_ambiguous(session) => {
                 Clean::line(&state.clock.hours_and_minutes(session.created_at))
             }

@@ -1,11 +1,14 @@
 //! Scripted frames against the engine: a server of lines, and a clock that the test moves.
 
+mod edit;
+mod journal;
 mod late;
 mod link;
 mod mirror;
 mod recovery;
 mod sends;
 mod storm;
+mod upload;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +16,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, LinkState, Output, Submission,
+    DeliveryState, Engine, EngineConfig, Event, IdOrigin, Input, JournalOrder, Journaling,
+    LinkState, Output, Submission, UploadId,
 };
 use crate::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use crate::error::{ErrorCode, WireError};
@@ -51,16 +55,24 @@ struct Rig {
     events: Vec<Event>,
     /// `Connect` and `Disconnect`, in order.
     link_outputs: Vec<&'static str>,
+    journal: Vec<JournalOrder>,
+    reads: Vec<(UploadId, u64, usize)>,
 }
 
 impl Rig {
     fn new() -> Self {
+        Self::journaling(Journaling::Off)
+    }
+
+    fn journaling(journaling: Journaling) -> Self {
         Self {
-            engine: Engine::new(config()),
+            engine: Engine::new(EngineConfig { journaling, ..config() }),
             now: 1_000,
             sent: Vec::new(),
             events: Vec::new(),
             link_outputs: Vec::new(),
+            journal: Vec::new(),
+            reads: Vec::new(),
         }
     }
 
@@ -112,6 +124,10 @@ impl Rig {
                 Output::Connect => self.link_outputs.push("connect"),
                 Output::Disconnect => self.link_outputs.push("disconnect"),
                 Output::Send(frame) => self.sent.push(read_request(&frame)),
+                Output::Journal(order) => self.journal.push(order),
+                Output::ReadUpload { id, offset, length } => {
+                    self.reads.push((id, offset, length));
+                }
                 Output::Event(event) => self.events.push(event),
             }
         }
@@ -234,6 +250,7 @@ fn config() -> EngineConfig {
         client_instance: ClientInstance::from_uuid(Uuid::from_u128(77)),
         token: Some("t0ken".to_owned()),
         spread_seed: 7,
+        journaling: Journaling::Off,
     }
 }
 

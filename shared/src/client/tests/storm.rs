@@ -1,12 +1,14 @@
 //! Random inputs, garbage frames and a server that answers as it likes: whatever happens, the
 //! engine keeps its promises.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::json;
 
+use super::edit::{begun, lease, save, saved, target};
+use super::journal::left;
 use super::*;
-use crate::client::{Call, CallId};
+use crate::client::{Call, CallId, JournalStage, Journaled};
 use crate::protocol::hello::PingParams;
 
 /// A small generator (xorshift64*): the seed is all there is to know about a run.
@@ -26,22 +28,40 @@ impl Dice {
 struct Promises {
     /// The bytes that an admission ID first left with.
     payloads: BTreeMap<String, String>,
+    /// The bytes that a save first left with.
+    saves: BTreeMap<String, String>,
     /// Attempts of every admission ID.
     attempts: BTreeMap<String, u32>,
     /// Request numbers, for ever.
     ids: BTreeSet<String>,
     accepted: BTreeSet<String>,
+    /// What was asked of the journal and is not done yet.
+    orders: VecDeque<JournalOrder>,
+    /// What may leave: on disk as sent, or its user knows that it is not.
+    may_leave: BTreeSet<String>,
 }
 
 impl Promises {
     fn check(&mut self, rig: &mut Rig) -> Vec<Sent> {
+        self.orders.extend(rig.journal.drain(..));
+        for event in &rig.events {
+            if let Event::Unprotected(id) = event {
+                self.may_leave.insert(id.to_string());
+            }
+        }
         let sent = std::mem::take(&mut rig.sent);
         for request in &sent {
             assert!(self.ids.insert(request.id.clone()), "a number is used twice");
+            if request.action == "message.queue.update" {
+                let id = request.payload["operation_id"].as_str().unwrap().to_owned();
+                let first = self.saves.entry(id).or_insert(request.raw.clone());
+                assert_eq!(*first, request.raw, "a save left with another payload");
+            }
             if request.action != "message.queue.add" {
                 continue;
             }
             let id = request.payload["client_queue_id"].as_str().unwrap();
+            assert!(self.may_leave.contains(id), "{id} left before it was on disk");
             let first = self.payloads.entry(id.to_owned()).or_insert(request.raw.clone());
             assert_eq!(*first, request.raw, "{id} left with another payload");
             *self.attempts.entry(id.to_owned()).or_default() += 1;
@@ -68,6 +88,33 @@ impl Promises {
         }
         rig.link_outputs.clear();
         sent
+    }
+
+    /// Does one thing in the journal, or fails to.
+    fn journal(&mut self, rig: &mut Rig, dice: &mut Dice) {
+        let outcome = if dice.roll(5) == 0 { Journaled::Failed } else { Journaled::OnDisk };
+        let (id, stage) = match self.orders.pop_front() {
+            Some(JournalOrder::Keep(row)) => (row.admission_id, row.stage),
+            Some(JournalOrder::Mark(id, stage, _)) => (id, stage),
+            Some(JournalOrder::Adopt { .. }) => {
+                let stage = match dice.roll(3) {
+                    0 => JournalStage::Refused(ErrorCode::QueueFull),
+                    1 => JournalStage::Sent,
+                    _ => JournalStage::Unsent,
+                };
+                let left = left("left", stage, dice.roll(2) * 900_000);
+                if stage == JournalStage::Sent {
+                    self.may_leave.insert("left".to_owned());
+                    self.payloads.insert("left".to_owned(), left.row.payload.get().to_owned());
+                }
+                return rig.input(Input::Adopted(vec![left]));
+            }
+            Some(JournalOrder::Drop(_)) | None => return,
+        };
+        if (stage, outcome) == (JournalStage::Sent, Journaled::OnDisk) {
+            self.may_leave.insert(id.to_string());
+        }
+        rig.input(Input::Journaled { id, outcome });
     }
 }
 
@@ -141,6 +188,14 @@ fn answer(rig: &mut Rig, dice: &mut Dice, request: &Sent, event_seq: &mut u64) {
             let message = message_from(5, &some_delivery(rig, dice));
             rig.reply(request, &page(vec![message]));
         }
+        "message.queue.edit.begin" => rig.reply(request, &begun(u128::from(dice.roll(2)))),
+        "message.queue.edit.renew" => {
+            rig.reply(request, &lease(u128::from(dice.roll(2)), dice.roll(9)));
+        }
+        "message.queue.update" => {
+            let operation = request.payload["operation_id"].as_str().unwrap();
+            rig.reply(request, &saved(operation));
+        }
         _ => rig.reply(request, &json!({})),
     }
 }
@@ -154,14 +209,14 @@ fn some_delivery(rig: &Rig, dice: &mut Dice) -> String {
 
 fn storm(seed: u64) {
     let mut dice = Dice(seed);
-    let mut rig = Rig::new();
+    let mut rig = Rig::journaling(Journaling::Adopting);
     let mut promises = Promises::default();
     let mut open: Vec<Sent> = Vec::new();
     let mut event_seq = 0;
     rig.input(Input::Start);
     for step in 0..1_500 {
         let some_id = some_delivery(&rig, &mut dice);
-        match dice.roll(24) {
+        match dice.roll(32) {
             0 => rig.input(Input::LinkClosed { code: None }),
             1..=3 => rig.input(Input::LinkOpened),
             4..=6 => {
@@ -195,6 +250,10 @@ fn storm(seed: u64) {
                 let wait = [1, 200, 3_000, 11_000][dice.roll(4) as usize];
                 rig.wait(wait);
             }
+            18 => rig.input(Input::BeginEdit(target(u128::from(dice.roll(2))))),
+            19 => rig.input(Input::LeaveEdit),
+            20 | 21 => rig.input(save(&format!("op{step}"), &format!("text {step}"))),
+            22..=25 => promises.journal(&mut rig, &mut dice),
             _ if !open.is_empty() => {
                 let request = open.remove(dice.roll(open.len() as u64) as usize);
                 answer(&mut rig, &mut dice, &request, &mut event_seq);

@@ -224,6 +224,17 @@ impl Composer {
         self.replace(sent.unwrap_or_else(|| Buffer::new(text)));
     }
 
+    /// Puts an earlier draft before what is there.
+    pub fn put_before(&mut self, earlier: &str) {
+        let now = std::mem::take(&mut self.buffer);
+        self.paste(earlier);
+        if !now.is_empty() {
+            self.buffer.insert("\n");
+            self.buffer.insert(now.text());
+        }
+        self.undo.clear();
+    }
+
     /// Lays the draft out; `label` is shown for folded pastes.
     pub fn layout(&self, columns: usize, label: impl Fn(&str) -> Clean) -> Layout {
         Layout::new(&self.buffer, columns, label)

@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Value, json};
-use usher_shared::client::{EngineConfig, Input};
+use usher_shared::client::{EngineConfig, Input, Journaling};
 use usher_shared::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{
@@ -133,6 +133,7 @@ impl Peer {
                 client_instance: ClientInstance::from_uuid(Uuid::from_u128(9)),
                 token: None,
                 spread_seed: 1,
+                journaling: Journaling::Off,
             },
             id_prefix: "test".to_owned(),
             session: None,
