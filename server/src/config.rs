@@ -32,7 +32,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
     /// A PostgreSQL database, shared by any number of servers, instead of one in the data directory:
-    /// postgres://USER:PASSWORD@HOST/NAME
+    /// postgres://USER:PASSWORD@HOST/NAME, with ?sslmode=require over TLS
     #[arg(long, value_name = "URL", env = "USHER_DATABASE", hide_env_values = true)]
     #[arg(value_parser = DatabaseUrl::any)]
     pub database: Option<DatabaseUrl>,

@@ -63,6 +63,7 @@ mod settings;
 mod starting;
 #[path = "../e2e/tasks.rs"]
 mod tasks;
+mod tls;
 #[path = "../e2e/transcript.rs"]
 mod transcript;
 #[path = "../e2e/transfer.rs"]
