@@ -155,8 +155,8 @@ struct Save {
     /// Written once; every attempt sends these bytes.
     payload: Box<RawValue>,
     attempts: u32,
-    /// The lease it went out under; it has to be ended if it still lives.
-    lease_id: LeaseId,
+    /// The lease it went out under, as long as the link lives.
+    lease_id: Option<LeaseId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +229,7 @@ impl Keeper {
             expected: lease.revision,
             payload,
             attempts: 0,
-            lease_id: lease.id,
+            lease_id: Some(lease.id),
         };
         save.transmit(open.number, now, out);
         open.phase = Phase::Saving(lease, save);
@@ -260,7 +260,7 @@ impl Keeper {
                 });
             }
             Phase::Saving(_, save) | Phase::Checking(save, _) => {
-                Phase::Checking(save, Look::Wanted)
+                Phase::Checking(Save { lease_id: None, ..save }, Look::Wanted)
             }
         };
         self.open = Some(open);
@@ -437,9 +437,10 @@ impl Keeper {
         let is_saved = found.is_some_and(|entry| {
             entry.target_revision == revision && entry.content == save.content
         });
-        // If it is still the link of the save, its lease may still live.
         let dispatch = if is_saved { Dispatch::IfAutoRun } else { Dispatch::No };
-        end(open.target, save.lease_id, dispatch, online, now, out);
+        if let Some(lease_id) = save.lease_id {
+            end(open.target, lease_id, dispatch, online, now, out);
+        }
         self.finish(
             if is_saved { EditEnd::Saved(revision) } else { EditEnd::Lost(EditLoss::SaveUnknown) },
             out,

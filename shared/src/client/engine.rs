@@ -107,6 +107,11 @@ impl Engine {
         self.keeper.edit()
     }
 
+    /// Tells whether an upload is open.
+    pub fn has_uploads(&self) -> bool {
+        self.uploads.is_any()
+    }
+
     fn take(&mut self, input: Input) {
         let (now, out) = (self.now, &mut self.out);
         match input {

@@ -24,7 +24,7 @@ use crate::limits::{
 };
 use crate::protocol::attachment::{
     AttachmentAbortParams, AttachmentAppendParams, AttachmentAppendReply, AttachmentBeginParams,
-    AttachmentBeginReply, AttachmentFinishParams,
+    AttachmentBeginReply, AttachmentFinishParams, AttachmentFinishReply,
 };
 use crate::time::MonoMillis;
 
@@ -102,6 +102,10 @@ impl Uploads {
             setbacks: 0,
             step: Step::Wanted { at: now },
         });
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// The program gives an upload up.
@@ -254,13 +258,14 @@ impl Upload {
         let Step::Asked { end } = self.step else {
             return None;
         };
-        let Some(attachment_id) = self.attachment_id else {
+        if self.attachment_id.is_none() {
             let reply: AttachmentBeginReply = serde_json::from_str(payload).ok()?;
             self.attachment_id = Some(reply.attachment_id);
             return Some(Progress::Began);
-        };
+        }
         if end == self.received {
-            return Some(Progress::Finished(attachment_id));
+            let finished = serde_json::from_str::<AttachmentFinishReply>(payload).ok()?;
+            return Some(Progress::Finished(finished.attachment_id));
         }
         let reply: AttachmentAppendReply = serde_json::from_str(payload).ok()?;
         self.received = reply.received_bytes.min(self.params.size_bytes);

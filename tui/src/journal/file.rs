@@ -172,14 +172,18 @@ impl JournalFile {
             answers.extend(batch.run(job, &mut dead)?);
         }
         transaction.commit()?;
-        drop(dead);
+        self.bury(dead);
         Ok(answers)
     }
 
     /// Removes the locks of dead processes that left no rows.
     fn bury_the_dead(&self) {
         let dead = DeadOwner::candidates(&self.owners_dir).into_iter();
-        for dead in dead.filter_map(|id| DeadOwner::find(&self.owners_dir, id)) {
+        self.bury(dead.filter_map(|id| DeadOwner::find(&self.owners_dir, id)));
+    }
+
+    fn bury(&self, dead: impl IntoIterator<Item = DeadOwner>) {
+        for dead in dead {
             if !self.has_rows(dead.id) {
                 dead.bury();
             }

@@ -214,6 +214,7 @@ fn everything_is_private_and_a_client_without_rows_leaves_no_lock() {
     assert_eq!(locks(), 1, "its row belongs to somebody");
     let mut heir = open(&root);
     adopt(&mut heir);
+    assert_eq!(locks(), 1, "the dead one's is gone with its row");
     apply(&mut heir, &[drop_row("a")]);
     drop(heir);
     drop(open(&root));

@@ -62,7 +62,7 @@ pub(super) fn saved(operation: &str) -> QueueUpdateReply {
 }
 
 /// The entry as a save of `content` leaves it.
-fn entry_with(content: &str, revision: u64) -> QueuedMessage {
+pub(super) fn entry_with(content: &str, revision: u64) -> QueuedMessage {
     QueuedMessage {
         content: content.to_owned(),
         target_revision: TargetRevision::new(revision),
@@ -110,7 +110,7 @@ impl Rig {
         (end.payload["lease_id"].clone(), end.payload["dispatch_if_auto_run"].clone())
     }
 
-    fn tell_lost(&mut self, number: u128, reason: EditLost) {
+    pub(super) fn tell_lost(&mut self, number: u128, reason: EditLost) {
         let notice = json!({
             "task_id": task_id(), "session_id": session_id(1), "entry_id": entry_id(1),
             "lease_id": lease_id(number), "reason": reason,

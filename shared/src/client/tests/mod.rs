@@ -8,6 +8,7 @@ mod mirror;
 mod recovery;
 mod sends;
 mod storm;
+mod table;
 mod upload;
 
 use std::collections::BTreeSet;

@@ -13,15 +13,15 @@ use crate::vocabulary::AttachmentKind;
 
 const FILE_BYTES: usize = 1_000_000;
 
-fn upload_id() -> UploadId {
+pub(super) fn upload_id() -> UploadId {
     UploadId::new(1)
 }
 
-fn file() -> Vec<u8> {
+pub(super) fn file() -> Vec<u8> {
     (0..FILE_BYTES).map(|at| (at / 7 % 251) as u8).collect()
 }
 
-fn params() -> AttachmentBeginParams {
+pub(super) fn params() -> AttachmentBeginParams {
     AttachmentBeginParams {
         task_id: task_id(),
         session_id: session_id(1),
@@ -33,7 +33,7 @@ fn params() -> AttachmentBeginParams {
     }
 }
 
-fn attachment_id(number: u128) -> AttachmentId {
+pub(super) fn attachment_id(number: u128) -> AttachmentId {
     AttachmentId::from_uuid(Uuid::from_u128(9_000 + number))
 }
 

@@ -1,5 +1,5 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use usher_shared::client::Input;
+use usher_shared::client::{Input, Journaling};
 use usher_shared::error::ErrorCode;
 use usher_shared::protocol::transcript::{MessageMetadata, MessageStatus, Notice, Role};
 
@@ -133,7 +133,8 @@ fn anything_can_happen_at_any_size() {
     };
     for seed in seeds {
         let mut dice = Dice(seed);
-        let mut peer = Peer::new(80, 24);
+        let journaling = if seed % 2 == 0 { Journaling::Off } else { Journaling::Adopting };
+        let mut peer = Peer::journaling(80, 24, journaling);
         peer.connect();
         for number in 0..150 {
             step(&mut peer, &mut dice);

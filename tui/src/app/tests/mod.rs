@@ -4,6 +4,7 @@ pub(crate) mod peer;
 
 mod delivery;
 mod fuzz;
+mod journal;
 mod keys;
 mod start;
 mod transcript;

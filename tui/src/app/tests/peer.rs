@@ -7,12 +7,14 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Value, json};
-use usher_shared::client::{EngineConfig, Input, Journaling};
+use usher_shared::client::{
+    EngineConfig, Input, JournalOrder, JournalStage, Journaled, Journaling, LeftRow,
+};
 use usher_shared::counter::{EventSeq, MessageSeq, Position, QueueRevision, TargetRevision};
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::{
-    ClientInstance, EntryId, Epoch, IncarnationId, MessageId, PermissionId, SessionId, StoreId,
-    TaskId, TurnId, UndoId, UserId,
+    AdmissionId, ClientInstance, EntryId, Epoch, IncarnationId, MessageId, PermissionId, SessionId,
+    StoreId, TaskId, TurnId, UndoId, UserId,
 };
 use usher_shared::limits::Limits;
 use usher_shared::protocol::entry::{EntryMetadata, QueuedBy, QueuedMessage, StatusEntry};
@@ -36,6 +38,7 @@ use uuid::Uuid;
 
 use crate::app::{Clock, Effect, Message, Options, State, update};
 use crate::i18n::Localizer;
+use crate::journal::{Draft, JournalJob};
 use crate::start::Files;
 use crate::theme::{Charset, Colours, Theme};
 
@@ -76,6 +79,14 @@ pub(crate) struct Peer {
     pub(crate) asked: Vec<Asked>,
     /// Effects other than those of the link.
     pub(crate) effects: Vec<Effect>,
+    /// What was handed to the journal, a batch for each message.
+    pub(crate) batches: Vec<Vec<JournalJob>>,
+    /// What becomes of rows that are to be on disk.
+    pub(crate) disk: Journaled,
+    /// What dead clients left.
+    pub(crate) left: Vec<LeftRow>,
+    /// The drafts that they left.
+    pub(crate) drafts: Vec<Draft>,
     event_seq: u64,
     next: u128,
 }
@@ -98,6 +109,11 @@ impl Peer {
 
     /// A screen of this size before its start; the server has one session.
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
+        Self::journaling(columns, rows, Journaling::Off)
+    }
+
+    /// The same with a journal whose disk is quick.
+    pub(crate) fn journaling(columns: u16, rows: u16, journaling: Journaling) -> Self {
         let session = Session {
             id: id(SessionId::from_uuid, 2),
             task_id: id(TaskId::from_uuid, 1),
@@ -133,7 +149,7 @@ impl Peer {
                 client_instance: ClientInstance::from_uuid(Uuid::from_u128(9)),
                 token: None,
                 spread_seed: 1,
-                journaling: Journaling::Off,
+                journaling,
             },
             id_prefix: "test".to_owned(),
             session: None,
@@ -159,6 +175,10 @@ impl Peer {
             refuse: Vec::new(),
             asked: Vec::new(),
             effects: Vec::new(),
+            batches: Vec::new(),
+            disk: Journaled::OnDisk,
+            left: Vec::new(),
+            drafts: Vec::new(),
             event_seq: 1,
             next: 1_000,
         }
@@ -199,7 +219,38 @@ impl Peer {
                     effect => self.effects.push(effect),
                 }
             }
+            messages.extend(self.write_down());
         }
+    }
+
+    /// Does what is to be done in the journal, and answers.
+    fn write_down(&mut self) -> Vec<Message> {
+        let batch = self.state.take_journal_jobs();
+        let disk = self.disk;
+        let written = |id: &AdmissionId| {
+            let (id, outcome) = (id.clone(), disk);
+            Some(Message::Link(Box::new(Input::Journaled { id, outcome })))
+        };
+        let mut answers = Vec::new();
+        for job in &batch {
+            answers.extend(match job {
+                JournalJob::Order(JournalOrder::Keep(row)) => written(&row.admission_id),
+                JournalJob::Order(JournalOrder::Mark(id, JournalStage::Sent, _)) => written(id),
+                JournalJob::Order(JournalOrder::Adopt { .. }) => {
+                    let left = std::mem::take(&mut self.left);
+                    Some(Message::Link(Box::new(Input::Adopted(left))))
+                }
+                JournalJob::TakeDrafts { .. } => {
+                    Some(Message::Drafts(std::mem::take(&mut self.drafts)))
+                }
+                JournalJob::Order(JournalOrder::Mark(..) | JournalOrder::Drop(_))
+                | JournalJob::PutDraft(_) => None,
+            });
+        }
+        if !batch.is_empty() {
+            self.batches.push(batch);
+        }
+        answers
     }
 
     /// Lets time pass and wakes the screen whenever it wants to be woken.
