@@ -54,6 +54,12 @@ impl Trouble {
         Self { address: address.to_string(), kind }
     }
 
+    /// One to show: nobody that this machine knows vouches for the server.
+    #[cfg(test)]
+    pub(crate) fn not_trusted(address: &str) -> Self {
+        Self::new(&address, TroubleKind::Untrusted)
+    }
+
     /// Tells whether it stays like this until somebody changes something.
     pub fn is_lasting(&self) -> bool {
         match self.kind {
