@@ -91,7 +91,9 @@ impl Access {
 
     /// Tells whether this is the token of the server's owner.
     pub(super) fn is_owners(&self, digest: &TokenDigest) -> bool {
-        *digest == self.digest
+        // Every byte is looked at: a token that somebody chose must not be found by its digest.
+        let pairs = digest.as_bytes().iter().zip(self.digest.as_bytes());
+        pairs.fold(0, |differing, (shown, owners)| differing | (shown ^ owners)) == 0
     }
 
     /// Notes a wrong token shown from an address.
