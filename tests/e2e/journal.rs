@@ -197,7 +197,6 @@ fn c095_a_client_killed_right_after_enter_leaves_each_prompt_once_here_or_there(
     let user = paused();
     let journal = Journal::of(&user);
     let (mut random, seed) = Random::from_environment();
-    println!("USHER_TEST_SEED={seed}");
     let rounds = 100;
     for round in 0..rounds {
         let text = format!("round {round} of many");
@@ -231,7 +230,7 @@ fn c095_a_client_killed_right_after_enter_leaves_each_prompt_once_here_or_there(
         let text = format!("round {round} of many");
         let there = sent.iter().filter(|sent| **sent == text).count();
         let here = left.iter().filter(|kept| kept.text == text).count();
-        assert!(there <= 1 && there + here >= 1, "{text}: {there} there, {here} here");
+        assert!(there <= 1 && there + here >= 1, "{text}: {there} there, {here} here, seed {seed}");
     }
 }
 

@@ -180,7 +180,7 @@ impl Running {
             Wake::Link(Some(input)) => self.handle_link(input),
             // The link's task ends before us only if it panicked.
             Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
-            Wake::Journal(JournalAnswer::Input(input)) => self.take(Message::Link(Box::new(input))),
+            Wake::Journal(JournalAnswer::Input(input)) => self.take(Message::Link(input)),
             Wake::Journal(JournalAnswer::Drafts(drafts)) => self.take(Message::Drafts(drafts)),
             Wake::Signal(Signalled::End(number)) => Ok(Next::End(Ended::Signal(number))),
             Wake::Signal(Signalled::Continued) => self.come_back(),

@@ -126,7 +126,7 @@ impl Driver {
             let input = tokio::select! {
                 Some(input) = self.link.inputs.recv() => input,
                 answer = next_answer(&mut self.journal) => match answer {
-                    JournalAnswer::Input(input) => input,
+                    JournalAnswer::Input(input) => *input,
                     // Nobody here asks for drafts.
                     JournalAnswer::Drafts(_) => continue,
                 },

@@ -88,7 +88,7 @@ pub struct Draft {
 #[derive(Debug)]
 pub enum JournalAnswer {
     /// For the engine.
-    Input(Input),
+    Input(Box<Input>),
     /// The drafts of dead clients, oldest first; a session can have several.
     Drafts(Vec<Draft>),
 }
@@ -271,7 +271,7 @@ impl Batch<'_> {
             }
             JournalJob::Order(JournalOrder::Adopt { store_id, user_id, rows_max }) => {
                 let rows = self.adopt(*store_id, *user_id, *rows_max, dead)?;
-                Some(JournalAnswer::Input(Input::Adopted(rows)))
+                Some(JournalAnswer::Input(Box::new(Input::Adopted(rows))))
             }
             JournalJob::PutDraft(draft) => {
                 self.put_draft(draft)?;
@@ -495,13 +495,13 @@ impl Batch<'_> {
 
 fn on_disk(id: &AdmissionId) -> JournalAnswer {
     let outcome = Journaled::OnDisk;
-    JournalAnswer::Input(Input::Journaled { id: id.clone(), outcome })
+    JournalAnswer::Input(Box::new(Input::Journaled { id: id.clone(), outcome }))
 }
 
 /// What the engine hears of an order that could not be done.
 pub(super) fn failed(id: &AdmissionId) -> JournalAnswer {
     let outcome = Journaled::Failed;
-    JournalAnswer::Input(Input::Journaled { id: id.clone(), outcome })
+    JournalAnswer::Input(Box::new(Input::Journaled { id: id.clone(), outcome }))
 }
 
 fn stage_word(stage: JournalStage) -> &'static str {

@@ -62,11 +62,18 @@ fn open(folder: &Path) -> JournalFile {
     JournalFile::open(folder).unwrap()
 }
 
+fn input_of(answer: JournalAnswer) -> Input {
+    match answer {
+        JournalAnswer::Input(input) => *input,
+        JournalAnswer::Drafts(drafts) => panic!("{drafts:?}"),
+    }
+}
+
 /// Does jobs, and returns what became of the rows.
 fn apply(file: &mut JournalFile, jobs: &[JournalJob]) -> Vec<(String, Journaled)> {
     let answers = file.apply(jobs, UnixMillis::new(NOON)).unwrap();
-    let outcomes = answers.into_iter().map(|answer| match answer {
-        JournalAnswer::Input(Input::Journaled { id, outcome }) => (id.to_string(), outcome),
+    let outcomes = answers.into_iter().map(|answer| match input_of(answer) {
+        Input::Journaled { id, outcome } => (id.to_string(), outcome),
         other => panic!("{other:?}"),
     });
     outcomes.collect()
@@ -76,8 +83,8 @@ fn adopt_from(file: &mut JournalFile, store_id: StoreId, user_id: UserId) -> Vec
     let order = JournalOrder::Adopt { store_id, user_id, rows_max: 10 };
     let now = UnixMillis::new(NOON + 5_000);
     let mut answers = file.apply(&[JournalJob::Order(order)], now).unwrap();
-    match answers.pop() {
-        Some(JournalAnswer::Input(Input::Adopted(rows))) => rows,
+    match input_of(answers.pop().unwrap()) {
+        Input::Adopted(rows) => rows,
         other => panic!("{other:?}"),
     }
 }

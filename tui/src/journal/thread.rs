@@ -1,8 +1,8 @@
 //! The thread that writes.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use usher_shared::client::{Input, JournalOrder, JournalStage};
@@ -17,6 +17,9 @@ const JOBS_MAX: usize = 256;
 /// Jobs that are tried again after a failure: more than a client has sends and sessions with drafts.
 const OWED_MAX: usize = 1_024;
 
+/// How long the end of a program waits for its journal: a disk that hangs must not hold it for ever.
+const END_WAIT: Duration = Duration::from_secs(3);
+
 /// A running journal. Dropping it writes what was handed over, and waits for that.
 #[derive(Debug)]
 pub struct Journal {
@@ -24,7 +27,8 @@ pub struct Journal {
     /// What came of the jobs. At most one answer a job, and jobs are bounded.
     answers: UnboundedReceiver<JournalAnswer>,
     refused: UnboundedSender<JournalAnswer>,
-    thread: Option<JoinHandle<()>>,
+    /// Closed when the thread is done.
+    done: Receiver<()>,
 }
 
 impl Journal {
@@ -33,8 +37,12 @@ impl Journal {
         let (jobs, jobs_out) = mpsc::sync_channel(BATCHES_MAX);
         let (answers_in, answers) = unbounded_channel();
         let refused = answers_in.clone();
-        let thread = std::thread::spawn(move || run(folder, &jobs_out, &answers_in));
-        Self { jobs: Some(jobs), answers, refused, thread: Some(thread) }
+        let (still_running, done) = mpsc::channel();
+        std::thread::spawn(move || {
+            run(folder, &jobs_out, &answers_in);
+            drop::<Sender<()>>(still_running);
+        });
+        Self { jobs: Some(jobs), answers, refused, done }
     }
 
     /// Hands jobs over, to be done together. Never waits.
@@ -64,10 +72,8 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic there was told of when it happened.
-            let _ = thread.join();
-        }
+        // An error: it is done.
+        let _ = self.done.recv_timeout(END_WAIT);
     }
 }
 
@@ -145,7 +151,7 @@ fn give_up(jobs: &[JournalJob], answers: &UnboundedSender<JournalAnswer>) {
             JournalJob::Order(JournalOrder::Keep(row)) => failed(&row.admission_id),
             JournalJob::Order(JournalOrder::Mark(id, JournalStage::Sent, _)) => failed(id),
             JournalJob::Order(JournalOrder::Adopt { .. }) => {
-                JournalAnswer::Input(Input::Adopted(Vec::new()))
+                JournalAnswer::Input(Box::new(Input::Adopted(Vec::new())))
             }
             JournalJob::TakeDrafts { .. } => JournalAnswer::Drafts(Vec::new()),
             JournalJob::Order(JournalOrder::Mark(..) | JournalOrder::Drop(_))
