@@ -1,5 +1,8 @@
 //! TLS between the server and its database.
 
+use std::process::Command;
+
+use usher_tests::binaries::usherd;
 use usher_tests::certificates::Authority;
 use usher_tests::chat::{Chat, contents};
 use usher_tests::client::Client;
@@ -32,11 +35,15 @@ impl Behind {
 
     /// A server that calls the database's host like this; `query` in the URL.
     fn launch(&self, host: &str, query: &str) -> Launch {
+        let url = self.url(host, query);
+        Launch::with_home(Home::over(None)).args(["--database", &url])
+    }
+
+    fn url(&self, host: &str, query: &str) -> String {
         let url = self.database.url();
         let (_, name) = url.rsplit_once('/').unwrap();
         let address = &self.address;
-        let url = format!("postgres://usher:{PASSWORD}@{host}/{name}?hostaddr={address}&{query}");
-        Launch::with_home(Home::over(None)).args(["--database", &url])
+        format!("postgres://usher:{PASSWORD}@{host}/{name}?hostaddr={address}&{query}")
     }
 
     /// The query that trusts an authority.
@@ -51,7 +58,8 @@ async fn a_database_behind_tls_is_used_in_tls_also_after_it_hung_up() {
     let behind = Behind::new();
     let files = Launch::with_home(Home::over(None));
     let query = behind.trusting(&behind.authority, &files);
-    let server = behind.launch("localhost", &format!("sslmode=verify-full&{query}")).start();
+    let query = format!("sslmode=verify-full&{query}");
+    let server = behind.launch("localhost", &query).start();
     let mut client = Client::connect(&server).await;
     let chat = Chat::parked(&mut client).await;
     client.admit(&chat, "k1", "before").await;
@@ -61,6 +69,11 @@ async fn a_database_behind_tls_is_used_in_tls_also_after_it_hung_up() {
     while client.add(&chat, "k2", &text).await.is_err() {}
     assert_eq!(contents(&client.entries(&chat).await), ["before", text.as_str()]);
     assert_eq!(behind.database.run(ENCRYPTED), ["true"]);
+    let checked = Command::new(usherd())
+        .args(["check", "--database", &behind.url("localhost", &query)])
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 #[tokio::test]
