@@ -1,7 +1,8 @@
 # What the one-shot commands say. Help texts first.
 
 cli-help = A chat with coding agents over a prompt queue that never loses, doubles or reorders a prompt. Without a command: the terminal client.
-cli-help-server = The server to talk to, unix:PATH or ws://HOST:PORT; its token is taken from USHER_TOKEN [default: your own, started when needed]
+cli-help-server = The server to talk to, unix:PATH, ws://HOST:PORT or wss://HOST[:PORT]; its token is taken from USHER_TOKEN [default: your own, started when needed]
+cli-help-ca = For wss://: trust the authorities in this file (PEM) and no others [default: those that this machine trusts]
 cli-help-lang = The language, such as en
 cli-help-serve = Run a server here; without flags your own
 cli-help-stop = Stop your own server
@@ -47,8 +48,9 @@ cli-no-home = There is no home directory to keep things in. Set HOME.
 cli-own-server-paths = Your own server cannot be started: { $reason }. Correct the folder or its permissions.
 cli-own-server-spawn = Your own server cannot be started: { $reason }.
 cli-own-server-silent = Your own server does not come up. Its log says why: { $log }
-cli-address-malformed = “{ $address }” is no server address. Write unix:PATH or ws://HOST:PORT.
-cli-address-encrypted = “{ $address }”: encrypted connections are not supported yet. Use ws:// through an ssh tunnel.
+cli-address-malformed = “{ $address }” is no server address. Write unix:PATH, ws://HOST:PORT or wss://HOST[:PORT].
+cli-ca-unreadable = { $file }, which --ca or USHER_CA names, cannot be read: { $reason }.
+cli-ca-no-certificate = { $file }, which --ca or USHER_CA names, holds no certificate in PEM, or one that cannot be read.
 cli-output-failed = The output could not be written: { $reason }.
 
 cli-no-session = There is no session here yet.

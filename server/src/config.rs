@@ -15,7 +15,7 @@ use usher_shared::vocabulary::SettingSource;
 use crate::agent::{Abilities, AgentSpec, Agents, CommandSpec, DEMO, demo};
 use crate::domain::lease::LeaseTimes;
 use crate::domain::settings::{Given, GivenSettings, Switch};
-use crate::net::LinkBounds;
+use crate::net::{LinkBounds, TlsFiles};
 use crate::store::DatabaseUrl;
 
 /// The environment variable that beats every other source of the queue's cap.
@@ -32,7 +32,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
     /// A PostgreSQL database, shared by any number of servers, instead of one in the data directory:
-    /// postgres://USER:PASSWORD@HOST/NAME
+    /// postgres://USER:PASSWORD@HOST/NAME, with ?sslmode=require over TLS
     #[arg(long, value_name = "URL", env = "USHER_DATABASE", hide_env_values = true)]
     #[arg(value_parser = DatabaseUrl::any)]
     pub database: Option<DatabaseUrl>,
@@ -45,6 +45,13 @@ pub struct ServeArgs {
     /// A file with the token that TCP clients must show; made in the data directory if not given
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// A certificate (PEM, with those that lead to its authority): TCP then speaks TLS only, and
+    /// may listen for other machines; HUP reads it again
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// How log lines on stderr look (RUST_LOG filters them)
     #[arg(long, value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -78,6 +85,8 @@ pub struct Settings {
     pub staged_ttl: i64,
     /// Web pages that may connect, by origin.
     pub allowed_origins: Vec<String>,
+    /// The certificate to show over TCP; None: nothing is encrypted.
+    pub tls: Option<TlsFiles>,
     /// The agents.
     pub agents: Agents,
 }
@@ -128,6 +137,8 @@ struct File {
     connections_max: Option<i64>,
     connections_per_user_max: Option<i64>,
     dispatch_pass: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
     #[serde(default)]
     allowed_origins: Vec<String>,
     #[serde(default)]
@@ -175,6 +186,7 @@ impl Settings {
             None => File::default(),
         };
         let queue = given(&file, variable(MAX_PER_SESSION_VARIABLE))?;
+        let tls = tls_files(args, &file)?;
         let time = |key: &str, text: &Option<String>, default| match text {
             Some(text) => duration(key, text),
             None => Ok(default),
@@ -215,8 +227,27 @@ impl Settings {
             heartbeat: heartbeat(&file.heartbeat)?,
             dispatch_pass: time("dispatch_pass", &file.dispatch_pass, Duration::from_secs(5))?,
             allowed_origins: file.allowed_origins,
+            tls,
             agents,
         })
+    }
+}
+
+/// Returns where certificate and key are. Names in the configuration file count from its folder.
+fn tls_files(args: &ServeArgs, file: &File) -> Result<Option<TlsFiles>, ConfigError> {
+    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let chosen = |flag: &Option<PathBuf>, configured: &Option<PathBuf>| {
+        flag.clone().or_else(|| configured.as_deref().map(|name| folder.join(name)))
+    };
+    let alone = |key: &str, path: &Path, why| {
+        let value = path.display().to_string();
+        Err(ConfigError::Value { key: key.to_owned(), value, why })
+    };
+    match (chosen(&args.tls_cert, &file.tls_cert), chosen(&args.tls_key, &file.tls_key)) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+        (Some(cert), None) => alone("tls_cert", &cert, "a certificate needs its key, tls_key"),
+        (None, Some(key)) => alone("tls_key", &key, "a key needs its certificate, tls_cert"),
     }
 }
 
@@ -381,6 +412,8 @@ mod tests {
             config: None,
             agent: None,
             token_file: None,
+            tls_cert: None,
+            tls_key: None,
             log_format: LogFormat::Text,
         }
     }
@@ -389,6 +422,25 @@ mod tests {
         Settings::load(&args(), |name| (name == MAX_PER_SESSION_VARIABLE).then(|| text.to_owned()))
             .map(|settings| settings.queue.over(&SavedSettings::default()).max_per_session.value)
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_come_together_and_flags_beat_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        let load = |text: &str, cert: Option<&str>, key: Option<&str>| {
+            std::fs::write(&path, text).unwrap();
+            let (tls_cert, tls_key) = (cert.map(PathBuf::from), key.map(PathBuf::from));
+            let args = ServeArgs { config: Some(path.clone()), tls_cert, tls_key, ..args() };
+            Settings::load(&args, |_| None).map(|settings| settings.tls)
+        };
+        let files = |cert: PathBuf, key: &str| Some(TlsFiles { cert, key: PathBuf::from(key) });
+        let both = "tls_cert = \"c.pem\"\ntls_key = \"/k.pem\"";
+        assert_eq!(load("", None, None).unwrap(), None);
+        assert_eq!(load(both, None, None).unwrap(), files(dir.path().join("c.pem"), "/k.pem"));
+        assert_eq!(load(both, Some("x.pem"), None).unwrap(), files("x.pem".into(), "/k.pem"));
+        assert!(load("tls_cert = \"c.pem\"", None, None).is_err());
+        assert!(load("", None, Some("k.pem")).is_err());
     }
 
     #[test]

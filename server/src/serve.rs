@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -17,7 +18,7 @@ use crate::agent::{Owner, end_orphans};
 use crate::config::{LogFormat, ServeArgs, Settings};
 use crate::dispatch::{DispatchSettings, Dispatcher, Questions, TurnEnds};
 use crate::net::{Access, ListenAddress, Listeners, News, Server, ServerParts};
-use crate::net::{Hub, Sink};
+use crate::net::{Hub, Sink, Tls};
 use crate::service::Service;
 use crate::store::{DatabaseUrl, Store, StoreError, StoreFiles, Sync};
 
@@ -92,11 +93,9 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     let settings = Settings::load(&args, |name| std::env::var(name).ok())
         .map_err(|error| error.to_string())?;
     let data_dir = args.data_dir.as_deref().ok_or("--data-dir names no directory")?;
-    let addresses = args
-        .listen
-        .iter()
-        .map(|text| ListenAddress::parse(text).map_err(|why| format!("--listen {text}: {why}")))
-        .collect::<Result<Vec<_>, _>>()?;
+    let tls = settings.tls.clone().map(Tls::load).transpose();
+    let tls = tls.map_err(|error| error.to_string())?.map(Arc::new);
+    let addresses = addresses(&args.listen, tls.is_some())?;
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
 
@@ -147,7 +146,10 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     service.sweep_attachments().await.map_err(|error| error.to_string())?;
     let (store_id, owner) = service.whoami().await.map_err(|error| error.to_string())?;
     // Nothing starts before it is clear that this server can serve.
-    let listeners = Listeners::bind(&addresses).await?;
+    let listeners = Listeners::bind(&addresses, tls.clone()).await?;
+    if let Some(tls) = tls {
+        renew_when_told(tls)?;
+    }
     let (drain, draining) = watch::channel(false);
     let running = tokio::spawn(Arc::clone(&dispatcher).run(
         service.clone(),
@@ -190,6 +192,32 @@ async fn run(args: ServeArgs) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads where to listen.
+fn addresses(texts: &[String], has_tls: bool) -> Result<Vec<ListenAddress>, String> {
+    let read = |text: &String| match ListenAddress::parse(text) {
+        Ok(address) if address.needs_tls() && !has_tls => Err(format!(
+            "--listen {text}: other machines can connect to this address; that needs TLS: \
+             --tls-cert FILE and --tls-key FILE"
+        )),
+        Ok(address) => Ok(address),
+        Err(why) => Err(format!("--listen {text}: {why}")),
+    };
+    texts.iter().map(read).collect()
+}
+
+/// Reads the certificate again at each HUP.
+fn renew_when_told(tls: Arc<Tls>) -> Result<(), String> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let tls = Arc::clone(&tls);
+            // Its files may be on a disk that takes its time.
+            drop(spawn_blocking(move || tls.reload()).await);
+        }
+    });
+    Ok(())
+}
+
 /// Reads the owner's token. Only the data directory's own one is made: a name that was given and
 /// leads nowhere is a mistake.
 fn access(given: Option<&Path>, data_dir: &Path) -> Result<Access, String> {
@@ -204,7 +232,7 @@ async fn open_store(
     files: StoreFiles,
     sink: Arc<Sink>,
 ) -> Result<Store, StoreError> {
-    let opened = tokio::task::spawn_blocking(move || match database {
+    let opened = spawn_blocking(move || match database {
         Some(url) => Store::connect(&url, &files, &user_name(), sink),
         None => Store::open(&files, &user_name(), sync(), sink),
     });

@@ -53,6 +53,9 @@ mod storage;
 mod tampered;
 mod tasks;
 mod terminal;
+mod tls;
+mod tls_client;
+
 mod transcript;
 mod transfer;
 mod turns;

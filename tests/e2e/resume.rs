@@ -7,7 +7,7 @@ use usher_shared::protocol::session::SessionState;
 use usher_tests::client::timed;
 use usher_tests::faulty::{Do, FaultyLink, Matching, Rule};
 use usher_tests::stage::Stage;
-use usher_tui::driver::{Driver, Server};
+use usher_tui::driver::{Driver, Server, Trust};
 
 const LAST: &str = "that was all of it";
 
@@ -66,7 +66,8 @@ fn watch(rules: fn() -> Vec<Rule>) -> Seen {
     });
     let session_id: SessionId = serde_json::from_value(json!(stage.chat.session_id)).unwrap();
     let mirror = stage.run(timed(async {
-        let server = Server::Named(engine_link.address().parse().unwrap());
+        let address = engine_link.address().parse().unwrap();
+        let server = Server::Named { address, trust: Trust::System };
         let mut driver = Driver::start(server, None, None);
         driver.handle(Input::Open(session_id));
         while !is_over(&driver) {

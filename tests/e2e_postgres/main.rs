@@ -65,6 +65,7 @@ mod settings;
 mod starting;
 #[path = "../e2e/tasks.rs"]
 mod tasks;
+mod tls;
 #[path = "../e2e/transcript.rs"]
 mod transcript;
 #[path = "../e2e/transfer.rs"]

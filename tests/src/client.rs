@@ -4,12 +4,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
@@ -91,10 +96,18 @@ impl Client {
 
     /// Connects over the Unix socket and says nothing.
     pub async fn dial(server: &Server) -> Result<Self, ConnectError> {
+        Self::dial_unix(server, &[]).await
+    }
+
+    /// The same with more headers.
+    pub async fn dial_unix(
+        server: &Server,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, ConnectError> {
         let stream = UnixStream::connect(server.launch().socket())
             .await
             .map_err(ConnectError::NoConnection)?;
-        Self::upgrade(Box::new(stream), "ws://localhost/ws", &[]).await
+        Self::upgrade(Box::new(stream), "ws://localhost/ws", headers).await
     }
 
     /// Connects to an address as `usher` is given it, and says hello.
@@ -124,6 +137,32 @@ impl Client {
         let stream = TcpStream::connect(&address).await.map_err(ConnectError::NoConnection)?;
         stream.set_nodelay(true).map_err(ConnectError::NoConnection)?;
         Self::upgrade(Box::new(stream), &format!("ws://{address}/ws"), headers).await
+    }
+
+    /// Connects over TLS and says nothing. The server is called by `name`, whose certificate it has
+    /// to show.
+    pub async fn dial_tls(
+        server: &Server,
+        name: &str,
+        config: ClientConfig,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, ConnectError> {
+        let stream = Self::shake_hands(server, name, config).await;
+        let stream = stream.map_err(ConnectError::NoConnection)?;
+        Self::upgrade(Box::new(stream), &format!("wss://{name}/ws"), headers).await
+    }
+
+    /// Shakes hands with a server and says nothing.
+    pub async fn shake_hands(
+        server: &Server,
+        name: &str,
+        config: ClientConfig,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let port = server.tls_address().port();
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(name.to_owned()).expect("tests use valid names");
+        timed(TlsConnector::from(Arc::new(config)).connect(name, stream)).await
     }
 
     async fn upgrade(

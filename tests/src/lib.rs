@@ -5,6 +5,7 @@
 
 pub mod actions;
 pub mod binaries;
+pub mod certificates;
 pub mod chat;
 pub mod cli;
 pub mod client;

@@ -4,14 +4,15 @@
 //! Uses nothing but the standard library and PostgreSQL's own programs, so that the server's unit
 //! tests can include this file, too.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Starts a server, says so, and waits for the end of its input: the test process holds the other
 /// end, so that even a killed one leaves nothing behind. Nothing in here is worth a sync.
@@ -139,9 +140,38 @@ impl Cluster {
 
     /// Starts it again and waits until it serves.
     pub fn come_back(&self) {
+        self.come_back_with("-c listen_addresses=''");
+    }
+
+    /// Starts it again so that it also listens on an address of this machine, which is returned, and
+    /// speaks TLS there with this certificate and key (PEM).
+    pub fn come_back_with_tls(&self, cert: &str, key: &str) -> Ipv4Addr {
+        self.go_away();
+        for (name, pem) in [("server.crt", cert), ("server.key", key)] {
+            let file = self.root.join(name);
+            let mut options = File::options();
+            let made = options.write(true).create_new(true).mode(0o600).open(&file);
+            made.and_then(|mut made| made.write_all(pem.as_bytes())).expect("the folder is ours");
+            if let Some((user, group)) = self.user {
+                chown(&file, Some(user), Some(group)).expect("root may give files away");
+            }
+        }
+        // This machine has 2^24 addresses of its own; nobody else takes these.
+        static TAKEN: AtomicU8 = AtomicU8::new(1);
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let address = Ipv4Addr::new(127, TAKEN.fetch_add(1, Ordering::SeqCst), high, low | 1);
+        let folder = self.root.display();
+        self.come_back_with(&format!(
+            "-c listen_addresses={address} -c ssl=on -c ssl_cert_file='{folder}/server.crt' \
+             -c ssl_key_file='{folder}/server.key'"
+        ));
+        address
+    }
+
+    fn come_back_with(&self, doors: &str) {
         let log = self.root.join("server.log");
         let options = format!(
-            "-k '{}' -c listen_addresses='' -c max_connections=100 -c shared_buffers=32MB",
+            "-k '{}' {doors} -c max_connections=100 -c shared_buffers=32MB",
             self.root.display()
         );
         let log = log.to_string_lossy().into_owned();

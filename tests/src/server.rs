@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::certificates::Issued;
 use crate::home::Home;
 use crate::{PATIENCE, binaries};
 
@@ -87,6 +89,26 @@ impl Launch {
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
+    }
+
+    /// Gives it a certificate and its key: TCP speaks TLS.
+    #[must_use]
+    pub fn tls(self, issued: &Issued) -> Self {
+        self.write_tls(issued);
+        let [cert, key] = self.tls_files();
+        self.args([OsString::from("--tls-cert"), cert.into(), "--tls-key".into(), key.into()])
+    }
+
+    /// Replaces the files of the certificate and its key.
+    pub fn write_tls(&self, issued: &Issued) {
+        for (file, pem) in self.tls_files().iter().zip([&issued.cert, &issued.key]) {
+            fs::write(file, pem).expect("the home is writable");
+        }
+    }
+
+    /// Returns where certificate and key are.
+    pub fn tls_files(&self) -> [PathBuf; 2] {
+        ["config/cert.pem", "config/key.pem"].map(|name| self.home.path(name))
     }
 
     /// Sets a variable.
@@ -285,11 +307,20 @@ impl Server {
 
     /// Returns the address and port of its TCP listener.
     pub fn tcp_address(&self) -> String {
+        self.address("ws://")
+    }
+
+    /// Returns the address and port of its TCP listener that speaks TLS.
+    pub fn tls_address(&self) -> SocketAddr {
+        self.address("wss://").parse().expect("it announces addresses")
+    }
+
+    fn address(&self, scheme: &str) -> String {
         let urls = self.listening["urls"].as_array().expect("urls are a list");
         urls.iter()
             .filter_map(Value::as_str)
-            .find_map(|url| url.strip_prefix("ws://")?.strip_suffix("/ws"))
-            .expect("it listens on TCP")
+            .find_map(|url| url.strip_prefix(scheme)?.strip_suffix("/ws"))
+            .expect("it listens like this")
             .to_owned()
     }
 

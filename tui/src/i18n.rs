@@ -2,7 +2,7 @@
 //!
 //! Owns the catalogues under `locales/` (compiled in) and the choice of one. Everything a person
 //! reads comes from here; text that a server sent is never shown in its place. Message names begin
-//! with the name of their file: `error-`, `cli-` or `tui-`.
+//! with the name of their file: `error-`, `cli-`, `link-` or `tui-`.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub use fluent_bundle::FluentValue as Value;
 /// One language: its tag and its catalogues.
 struct Catalogue {
     tag: &'static str,
-    sources: [&'static str; 3],
+    sources: [&'static str; 4],
 }
 
 /// The languages, the fallback first.
@@ -27,6 +27,7 @@ const CATALOGUES: &[Catalogue] = &[Catalogue {
     sources: [
         include_str!("../../locales/en/errors.ftl"),
         include_str!("../../locales/en/cli.ftl"),
+        include_str!("../../locales/en/link.ftl"),
         include_str!("../../locales/en/tui.ftl"),
     ],
 }];
@@ -273,7 +274,7 @@ mod tests {
     }
 
     fn is_name(text: &str) -> bool {
-        ["error-", "cli-", "tui-"]
+        ["error-", "cli-", "link-", "tui-"]
             .iter()
             .any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()))
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -225,14 +225,21 @@ impl Running {
     }
 
     fn handle_link(&mut self, first: Box<Input>) -> Result<Next, RunError> {
-        let mut next = self.take(Message::Link(first))?;
+        let mut next = self.take_input(first)?;
         for _ in 1..BATCH_MAX {
             let (Next::GoOn, Ok(input)) = (&next, self.link.inputs.try_recv()) else {
                 break;
             };
-            next = self.take(Message::Link(Box::new(input)))?;
+            next = self.take_input(Box::new(input))?;
         }
         Ok(next)
+    }
+
+    fn take_input(&mut self, input: Box<Input>) -> Result<Next, RunError> {
+        if let Input::LinkClosed { .. } = *input {
+            self.take(Message::Trouble(self.link.trouble()))?;
+        }
+        self.take(Message::Link(input))
     }
 
     fn take(&mut self, message: Message) -> Result<Next, RunError> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +15,11 @@ use crate::domain::users::TokenDigest;
 /// Wrong tokens of one address within [`WINDOW`]; further wrong ones are refused unread.
 const WRONG_MAX: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses remembered.
+/// Addresses remembered; while so many showed wrong tokens lately, those of others are refused unread.
 const ADDRESSES_MAX: usize = 4_096;
+/// Bits of an IPv6 address that say whose it is: a customer gets at least a network of this size, and
+/// every address in it.
+const IPV6_NETWORK_BITS: u32 = 64;
 
 /// A shorter token can be guessed, bytes.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -88,15 +91,20 @@ impl Access {
 
     /// Tells whether this is the token of the server's owner.
     pub(super) fn is_owners(&self, digest: &TokenDigest) -> bool {
-        *digest == self.digest
+        // Every byte is looked at: a token that somebody chose must not be found by its digest.
+        let pairs = digest.as_bytes().iter().zip(self.digest.as_bytes());
+        pairs.fold(0, |differing, (shown, owners)| differing | (shown ^ owners)) == 0
     }
 
     /// Notes a wrong token shown from an address.
     pub(super) fn note_wrong(&self, peer: IpAddr) -> Wrong {
-        let now = Instant::now();
+        let (now, peer) = (Instant::now(), network(peer));
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong.len() >= ADDRESSES_MAX {
             wrong.retain(|_, times| times.last().is_some_and(|last| now - *last < WINDOW));
+        }
+        if wrong.len() >= ADDRESSES_MAX && !wrong.contains_key(&peer) {
+            return Wrong::TooMany;
         }
         let times = wrong.entry(peer).or_default();
         times.retain(|time| now - *time < WINDOW);
@@ -105,6 +113,17 @@ impl Access {
         }
         times.push(now);
         Wrong::Few
+    }
+}
+
+/// Returns what one peer can have many addresses of: the network of an IPv6 address.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let mask = u128::MAX << (u128::BITS - IPV6_NETWORK_BITS);
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+        }
     }
 }
 
@@ -143,5 +162,35 @@ mod tests {
         }
         assert_eq!(access.note_wrong(peer), Wrong::TooMany);
         assert_eq!(access.note_wrong(IpAddr::from([127, 0, 0, 2])), Wrong::Few);
+    }
+
+    #[test]
+    fn who_has_a_network_of_addresses_has_the_wrong_tokens_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let access = Access::load_or_make(&dir.path().join("token")).unwrap();
+        let note = |address: &str| access.note_wrong(address.parse().unwrap());
+        for last in 0..WRONG_MAX {
+            assert_eq!(note(&format!("2001:db8:1:2::{last}")), Wrong::Few);
+        }
+        assert_eq!(note("2001:db8:1:2:ffff:ffff:ffff:ffff"), Wrong::TooMany);
+        assert_eq!(note("2001:db8:1:3::1"), Wrong::Few);
+        // The same address in both notations.
+        for _ in 0..WRONG_MAX {
+            assert_eq!(note("::ffff:10.0.0.1"), Wrong::Few);
+        }
+        assert_eq!(note("10.0.0.1"), Wrong::TooMany);
+    }
+
+    #[test]
+    fn wrong_tokens_from_everywhere_are_not_all_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let access = Access::load_or_make(&dir.path().join("token")).unwrap();
+        let peer = |number: usize| IpAddr::from(u32::try_from(number).unwrap().to_be_bytes());
+        for number in 0..ADDRESSES_MAX {
+            assert_eq!(access.note_wrong(peer(number)), Wrong::Few);
+        }
+        assert_eq!(access.note_wrong(peer(ADDRESSES_MAX)), Wrong::TooMany);
+        assert_eq!(access.note_wrong(peer(0)), Wrong::Few);
+        assert_eq!(access.wrong.lock().unwrap().len(), ADDRESSES_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! Links: from bytes of a socket to actions and back.
 //!
-//! `listener` accepts connections and upgrades them, `link` serves one of them, `hub` hands
+//! `listener` accepts connections, `http` upgrades them, `link` serves one of them, `hub` hands
 //! events to those that watch, and `wire` alone knows both the protocol and the domain.
 
 mod access;
@@ -8,6 +8,7 @@ mod actions;
 mod duplex;
 mod frames;
 mod gate;
+mod http;
 mod hub;
 mod lanes;
 mod link;
@@ -18,6 +19,7 @@ mod news;
 mod ring;
 mod server;
 mod sink;
+mod tls;
 mod welcome;
 mod wire;
 
@@ -29,3 +31,4 @@ pub use news::News;
 pub use ring::Broadcast;
 pub use server::{Server, ServerParts};
 pub use sink::Sink;
+pub use tls::{Tls, TlsError, TlsFiles};

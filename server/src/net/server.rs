@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use tokio::sync::watch;
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 use tracing::warn;
 use usher_shared::id::StoreId;
@@ -53,13 +54,22 @@ pub struct ServerParts {
 pub struct Server {
     pub(super) parts: ServerParts,
     pub(super) links: Links,
+    /// Places of connections over TCP that are no links yet: they shake hands, or send their headers.
+    door: Arc<Semaphore>,
 }
 
 impl Server {
     /// Makes a server without links.
     pub fn new(parts: ServerParts) -> Self {
         let links = Links::new(parts.link_bounds);
-        Self { parts, links }
+        let door = Arc::new(Semaphore::new(places(parts.link_bounds.all)));
+        Self { parts, links, door }
+    }
+
+    /// Takes a place for a connection that is no link yet; None if there is none left. Each is left
+    /// within seconds.
+    pub(super) fn place_at_the_door(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.door).try_acquire_owned().ok()
     }
 
     /// Tells whether a web page of this origin may connect.
@@ -137,4 +147,12 @@ impl Server {
             heartbeat_ms: u64::try_from(self.parts.heartbeat.as_millis()).unwrap_or(u64::MAX),
         }
     }
+}
+
+/// Returns how many connections may be on their way to become links: as many as there may be links,
+/// and never so many that they take the file descriptors that links and the database need.
+fn places(links_max: usize) -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
+    links_max.min(half).min(Semaphore::MAX_PERMITS)
 }

@@ -3,6 +3,7 @@
 use crossterm::event::KeyEvent;
 use usher_shared::client::Input;
 
+use crate::driver::Trouble;
 use crate::journal::Draft;
 
 /// One thing that happened.
@@ -18,6 +19,9 @@ pub enum Message {
     Attention(Attention),
     /// Something for the engine.
     Link(Box<Input>),
+    /// Why the attempt to connect that is about to be reported as closed came to nothing, if its
+    /// person can do something about it.
+    Trouble(Option<Trouble>),
     /// The drafts that an earlier run left, oldest first.
     Drafts(Vec<Draft>),
     /// The time of [`super::State::next_deadline`] is here.

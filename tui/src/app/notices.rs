@@ -33,6 +33,10 @@ impl State {
             let text = self.localizer.error(error);
             push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
         }
+        if let Some(trouble) = &self.trouble {
+            let text = trouble.text(&self.localizer);
+            push(RowKind::Notice, &Clean::line(&text), columns, &mut rows);
+        }
         for delivery in self.shown_deliveries() {
             self.push_delivery(delivery, columns, &mut rows);
         }

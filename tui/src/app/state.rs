@@ -18,6 +18,7 @@ use super::queue::QueuePanel;
 use super::sessions::Sessions;
 use super::transcript::Transcript;
 use super::undo::Undos;
+use crate::driver::Trouble;
 use crate::i18n::{Localizer, Value};
 use crate::journal::JournalJob;
 use crate::start::Files;
@@ -93,6 +94,8 @@ pub struct State {
     pub(crate) help: Help,
     pub(crate) ask: Option<OpenAsk>,
     pub(crate) toast: Option<Toast>,
+    /// What keeps the link from coming up.
+    pub(crate) trouble: Option<Trouble>,
     pub(crate) calls: BTreeMap<CallId, Asked>,
     /// Which drafts are on disk.
     pub(crate) drafts: Drafts,
@@ -131,6 +134,7 @@ impl State {
             help: Help::default(),
             ask: None,
             toast: None,
+            trouble: None,
             calls: BTreeMap::new(),
             drafts: Drafts::default(),
             unprotected: BTreeSet::new(),

@@ -16,11 +16,14 @@ pub fn update(state: &mut State, message: Message, now: MonoMillis) -> Vec<Effec
         Message::Resize(columns, rows) => state.size = (columns, rows),
         Message::Attention(attention) => state.attention = attention,
         Message::Link(input) => {
-            if matches!(*input, Input::Start) {
-                state.start_sessions();
+            match *input {
+                Input::Start => state.start_sessions(),
+                Input::LinkOpened => state.trouble = None,
+                _ => {}
             }
             state.engine.handle(*input, state.now);
         }
+        Message::Trouble(trouble) => state.trouble = trouble,
         Message::Drafts(drafts) => state.take_drafts(drafts),
         Message::Tick => tick(state),
     }

@@ -14,6 +14,8 @@ pub(super) struct Cli {
     /// See [`HELP`] for the texts of every flag.
     #[arg(long, global = true, value_name = "ADDRESS", env = "USHER_SERVER")]
     pub(super) server: Option<String>,
+    #[arg(long, global = true, value_name = "FILE", env = "USHER_CA")]
+    pub(super) ca: Option<PathBuf>,
     #[arg(long, global = true, value_name = "TAG")]
     pub(super) lang: Option<String>,
     #[command(subcommand)]
@@ -95,6 +97,7 @@ pub(super) struct QueueArgs {
 const HELP: &[(&[&str], Option<&str>, &str)] = &[
     (&[], None, "cli-help"),
     (&[], Some("server"), "cli-help-server"),
+    (&[], Some("ca"), "cli-help-ca"),
     (&[], Some("lang"), "cli-help-lang"),
     (&["serve"], None, "cli-help-serve"),
     (&["stop"], None, "cli-help-stop"),

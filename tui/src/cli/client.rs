@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::exit::Exit;
 use super::output::Output;
-use crate::driver::{Driver, OwnServerError, Server, ensure_server};
+use crate::driver::{Driver, OwnServerError, Server, Trouble, ensure_server};
 use crate::i18n::Value;
 use crate::start::{Files, current_directory, meant_session};
 use crate::view::clean::Clean;
@@ -38,6 +38,8 @@ pub(super) enum Problem {
     Own(OwnServerError),
     /// Nobody answers at the address.
     NoServer,
+    /// Somebody does, but no connection comes of it.
+    Unreachable(Trouble),
     /// The server will not have this client.
     Unwelcome(WireError),
     /// The server refused a request.
@@ -61,6 +63,7 @@ impl Problem {
         match self {
             Self::Own(error) => (own_server_text(error, output), Exit::NoServer),
             Self::NoServer => (output.text("cli-no-server", &[]), Exit::NoServer),
+            Self::Unreachable(trouble) => (trouble.text(&output.localizer), Exit::NoServer),
             Self::Unwelcome(error) => (output.localizer.error(error), Exit::NoServer),
             Self::Rejected(error) => (output.localizer.error(error), Exit::Rejected),
             Self::UnknownSession(name) => {
@@ -156,10 +159,18 @@ impl Client {
                 LinkState::Refused(error) => return Err(Problem::Unwelcome(error.clone())),
                 LinkState::Connecting | LinkState::Greeting | LinkState::Waiting { .. } => {}
             }
-            if timeout_at(give_up_at, self.next_event()).await.is_err() {
-                return Err(Problem::NoServer);
+            // What only somebody can change is not waited for.
+            if self.driver.trouble().is_some_and(|trouble| trouble.is_lasting())
+                || timeout_at(give_up_at, self.next_event()).await.is_err()
+            {
+                return Err(self.no_server());
             }
         }
+    }
+
+    /// Says why there is no link.
+    pub(super) fn no_server(&self) -> Problem {
+        self.driver.trouble().map_or(Problem::NoServer, Problem::Unreachable)
     }
 
     /// Waits for the next event.

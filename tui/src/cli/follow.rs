@@ -77,6 +77,7 @@ pub(super) async fn follow(
             Err(
                 Problem::Own(_)
                 | Problem::NoServer
+                | Problem::Unreachable(_)
                 | Problem::Unwelcome(_)
                 | Problem::UnknownSession(_),
             ) => {

@@ -1,14 +1,14 @@
 //! From the command line to the command.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::args::{Cli, Command, QueueCommand, definition, read};
 use super::exit::Exit;
 use super::output::{Format, Output};
 use super::{queue, send, server};
-use crate::driver::{AddressError, Server};
+use crate::driver::{AddressError, Server, ServerAddress, Trust, TrustError};
 use crate::i18n::{Localizer, Value};
 use crate::paths::{Paths, PathsError};
 use crate::runtime::{self, Ended, RunError, RunOptions};
@@ -59,12 +59,12 @@ fn dispatch(
         other => other,
     };
     let journal_dir = paths.as_ref().ok().map(|paths| paths.journal_dir.clone());
-    let server = match choose_server(cli.server.as_deref(), paths, &output) {
+    let server = match choose_server(cli.server.as_deref(), cli.ca.as_deref(), paths, &output) {
         Ok(server) => server,
         Err(exit) => return ExitCode::from(exit),
     };
     // A token is for the server that somebody named: one's own asks for none.
-    let token = token.filter(|_| matches!(server, Server::Named(_)));
+    let token = token.filter(|_| matches!(server, Server::Named { .. }));
     match command {
         Some(command) => ExitCode::from(one_shot(command, server, token, journal_dir, &output)),
         None => screen(server, token, journal_dir, output),
@@ -134,22 +134,48 @@ fn one_shot(
 /// The server that is named by flag or environment, else the user's own.
 fn choose_server(
     address: Option<&str>,
+    authorities: Option<&Path>,
     paths: Result<Paths, PathsError>,
     output: &Output,
 ) -> Result<Server, Exit> {
     let Some(address) = named(address) else {
         return paths.map(Server::Own).map_err(|_| no_home(output));
     };
-    address.parse().map(Server::Named).map_err(|error| {
+    let parsed = address.parse::<ServerAddress>().map_err(|error| {
         let address = Clean::line(address);
         let address = [("address", Value::from(address.as_str()))];
-        let text = match error {
-            AddressError::Malformed => output.text("cli-address-malformed", &address),
-            AddressError::Encrypted => output.text("cli-address-encrypted", &address),
-        };
-        output.problem(&text);
+        match error {
+            AddressError::Malformed => {
+                output.problem(&output.text("cli-address-malformed", &address));
+            }
+        }
         Exit::Usage
-    })
+    })?;
+    let trust = match (&parsed, authorities.filter(|file| !file.as_os_str().is_empty())) {
+        (ServerAddress::Tls { .. }, Some(file)) => Trust::only(file).map_err(|error| {
+            output.problem(&trust_text(&error, output));
+            Exit::Usage
+        })?,
+        // Nobody vouches for a server without a certificate.
+        (ServerAddress::Unix(_) | ServerAddress::Tcp { .. }, _)
+        | (ServerAddress::Tls { .. }, None) => Trust::System,
+    };
+    Ok(Server::Named { address: parsed, trust })
+}
+
+fn trust_text(error: &TrustError, output: &Output) -> String {
+    let file = match error {
+        TrustError::Read(file, _) | TrustError::NoCertificate(file) => file,
+    };
+    let file = Clean::line(&file.display().to_string());
+    let file = ("file", Value::from(file.as_str()));
+    match error {
+        TrustError::Read(_, error) => {
+            let reason = Clean::line(&error.to_string());
+            output.text("cli-ca-unreadable", &[file, ("reason", Value::from(reason.as_str()))])
+        }
+        TrustError::NoCertificate(_) => output.text("cli-ca-no-certificate", &[file]),
+    }
 }
 
 /// Returns the address that flag or environment name: an empty one names none.

@@ -154,7 +154,7 @@ pub(super) async fn send(
             return rejected_as(report, error.code, &text, output);
         }
         Sent::Uncertain => return uncertain(report, &id, output),
-        Sent::NeverLeft => return Problem::NoServer.report(output),
+        Sent::NeverLeft => return client.no_server().report(output),
         Sent::TakenBack => return Exit::Interrupted,
     };
     match acceptance {

@@ -102,13 +102,14 @@ pub(super) async fn status(server: Server, token: Option<String>, output: &Outpu
     let mut status = Status {
         address: match &server {
             Server::Own(paths) => ServerAddress::Unix(paths.socket.clone()).to_string(),
-            Server::Named(address) => address.to_string(),
+            Server::Named { address, .. } => address.to_string(),
         },
         ..Status::default()
     };
     let exit = match ask(server, token, &mut status).await {
         Ok(()) => Exit::Done,
         Err(Problem::NoServer | Problem::Lost) => Exit::NoServer,
+        Err(problem @ Problem::Unreachable(_)) => problem.report(output),
         Err(problem) => return problem.report(output),
     };
     match show(&status, output) {

@@ -11,9 +11,13 @@ mod run;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod trouble;
 
 pub use address::{AddressError, ServerAddress};
 pub use clock::mono_now;
 pub use own::{OwnServerError, Running, answers, ensure_server, log_file, running};
 pub use run::{Driver, engine_config};
 pub use socket::{COMMANDS_MAX, INPUTS_MAX, Link, LinkCommand, Server};
+pub use tls::{Trust, TrustError};
+pub use trouble::Trouble;

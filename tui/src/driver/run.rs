@@ -15,6 +15,7 @@ use usher_shared::protocol::hello::ClientInfo;
 
 use super::clock::mono_now;
 use super::socket::{Link, LinkCommand, Server};
+use super::trouble::Trouble;
 use crate::journal::{Journal, JournalAnswer, JournalJob};
 
 /// The longest sleep: timers do not run while the machine sleeps, our clock does.
@@ -65,6 +66,11 @@ impl Driver {
     /// Returns the engine's state.
     pub const fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Returns what kept the last attempt from becoming a connection; see [`Link::trouble`].
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.link.trouble()
     }
 
     /// Hands an input to the engine and does what it asks for.

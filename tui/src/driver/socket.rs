@@ -11,7 +11,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -19,8 +19,10 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use usher_shared::client::Input;
 use usher_shared::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 
-use super::address::ServerAddress;
+use super::address::{Authority, ServerAddress};
 use super::own::ensure_server;
+use super::tls::{Handshakes, Trust};
+use super::trouble::{Trouble, TroubleKind, of_plain_upgrade, of_upgrade};
 use crate::paths::Paths;
 use crate::start::Files;
 
@@ -42,15 +44,39 @@ pub enum Server {
     /// The user's own: started when nobody answers, unless it was stopped on purpose.
     Own(Paths),
     /// One that somebody else runs.
-    Named(ServerAddress),
+    Named {
+        /// Where it is.
+        address: ServerAddress,
+        /// Who vouches for it, if it has a certificate.
+        trust: Trust,
+    },
 }
 
 impl Server {
     /// Tells whether it sees our files: a Unix socket does not leave the machine.
     pub fn files(&self) -> Files {
         match self {
-            Self::Own(_) | Self::Named(ServerAddress::Unix(_)) => Files::Shared,
-            Self::Named(ServerAddress::Tcp { .. }) => Files::Apart,
+            Self::Own(_) | Self::Named { address: ServerAddress::Unix(_), .. } => Files::Shared,
+            Self::Named {
+                address: ServerAddress::Tcp { .. } | ServerAddress::Tls { .. }, ..
+            } => Files::Apart,
+        }
+    }
+}
+
+impl Server {
+    fn trust(&self) -> Trust {
+        match self {
+            Self::Own(_) => Trust::System,
+            Self::Named { trust, .. } => trust.clone(),
+        }
+    }
+
+    /// Says with whom there is trouble. There is none of these kinds with one's own server.
+    fn trouble(&self, kind: TroubleKind) -> Option<Trouble> {
+        match self {
+            Self::Own(_) => None,
+            Self::Named { address, .. } => Some(Trouble::new(address, kind)),
         }
     }
 }
@@ -73,6 +99,7 @@ pub struct Link {
     pub commands: mpsc::Sender<LinkCommand>,
     /// The way out.
     pub inputs: mpsc::Receiver<Input>,
+    trouble: watch::Receiver<Option<Trouble>>,
     task: JoinHandle<()>,
 }
 
@@ -81,8 +108,16 @@ impl Link {
     pub fn spawn(server: Server) -> Self {
         let (commands, commands_out) = mpsc::channel(COMMANDS_MAX);
         let (inputs_in, inputs) = mpsc::channel(INPUTS_MAX);
-        let task = tokio::spawn(run(server, commands_out, inputs_in));
-        Self { commands, inputs, task }
+        let (trouble_in, trouble) = watch::channel(None);
+        let program = Program { inputs: inputs_in, trouble: trouble_in };
+        let task = tokio::spawn(run(server, commands_out, program));
+        Self { commands, inputs, trouble, task }
+    }
+
+    /// Returns what kept the last attempt from becoming a connection, if its person can do something
+    /// about it. None while there is one. It is there before the [`Input::LinkClosed`] of that attempt.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.trouble.borrow().clone()
     }
 }
 
@@ -106,33 +141,41 @@ impl Starting {
     }
 }
 
+/// The way to the program.
+struct Program {
+    inputs: mpsc::Sender<Input>,
+    trouble: watch::Sender<Option<Trouble>>,
+}
+
 /// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum End {
-    /// It could not be made, or was not wanted any more before it was.
+    /// It was not wanted any more before it was made.
     NeverOpen,
+    /// It could not be made.
+    Failed(Option<TroubleKind>),
     /// With the code of the server's close frame, if one came.
     Closed(Option<u16>),
 }
 
-async fn run(
-    server: Server,
-    mut commands: mpsc::Receiver<LinkCommand>,
-    inputs: mpsc::Sender<Input>,
-) {
+async fn run(server: Server, mut commands: mpsc::Receiver<LinkCommand>, program: Program) {
     let mut starting = Starting::Allowed;
+    let mut handshakes = Handshakes::new(server.trust());
     while let Some(command) = commands.recv().await {
         match command {
             LinkCommand::Connect => {
-                let end = one_connection(&server, starting, &mut commands, &inputs).await;
-                let code = match end {
-                    End::NeverOpen => None,
+                let connection = Connection { server: &server, program: &program };
+                let end = connection.live(starting, &mut handshakes, &mut commands).await;
+                let (code, kind) = match end {
+                    End::NeverOpen => (None, None),
+                    End::Failed(kind) => (None, kind),
                     End::Closed(code) => {
                         starting = Starting::after(code);
-                        code
+                        (code, None)
                     }
                 };
-                if inputs.send(Input::LinkClosed { code }).await.is_err() {
+                program.trouble.send_replace(kind.and_then(|kind| server.trouble(kind)));
+                if program.inputs.send(Input::LinkClosed { code }).await.is_err() {
                     return;
                 }
             }
@@ -142,72 +185,109 @@ async fn run(
     }
 }
 
-/// Lives as long as one connection.
-async fn one_connection(
-    server: &Server,
-    starting: Starting,
-    commands: &mut mpsc::Receiver<LinkCommand>,
-    inputs: &mpsc::Sender<Input>,
-) -> End {
-    match server {
-        Server::Own(paths) => {
-            let socket = async {
-                if starting == Starting::Allowed {
-                    ensure_server(paths).await.map_err(io::Error::other)?;
-                }
-                upgrade(UnixStream::connect(&paths.socket).await?, "localhost").await
-            };
-            converse(socket, commands, inputs).await
-        }
-        Server::Named(ServerAddress::Unix(path)) => {
-            let socket = async { upgrade(UnixStream::connect(path).await?, "localhost").await };
-            converse(socket, commands, inputs).await
-        }
-        Server::Named(address @ ServerAddress::Tcp { host, port }) => {
-            let socket = async {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                let address = address.to_string();
-                upgrade(stream, address.trim_start_matches("ws://")).await
-            };
-            converse(socket, commands, inputs).await
+/// One connection of a task.
+struct Connection<'a> {
+    server: &'a Server,
+    program: &'a Program,
+}
+
+/// Why there is no connection, if its person can do something about it.
+struct Failed(Option<TroubleKind>);
+
+impl From<io::Error> for Failed {
+    fn from(_: io::Error) -> Self {
+        Self(None)
+    }
+}
+
+impl Connection<'_> {
+    /// Connects, and lives as long as the connection.
+    async fn live(
+        &self,
+        starting: Starting,
+        handshakes: &mut Handshakes,
+        commands: &mut mpsc::Receiver<LinkCommand>,
+    ) -> End {
+        match self.server {
+            Server::Own(paths) => {
+                let socket = async {
+                    if starting == Starting::Allowed {
+                        ensure_server(paths).await.map_err(io::Error::other)?;
+                    }
+                    let stream = UnixStream::connect(&paths.socket).await?;
+                    upgrade(stream, "localhost", of_upgrade).await
+                };
+                self.converse(socket, commands).await
+            }
+            Server::Named { address: ServerAddress::Unix(path), .. } => {
+                let socket = async {
+                    upgrade(UnixStream::connect(path).await?, "localhost", of_upgrade).await
+                };
+                self.converse(socket, commands).await
+            }
+            Server::Named { address: ServerAddress::Tcp { host, port }, .. } => {
+                let socket = async {
+                    let authority = Authority(host, *port).to_string();
+                    upgrade(tcp(host, *port).await?, &authority, of_plain_upgrade).await
+                };
+                self.converse(socket, commands).await
+            }
+            Server::Named { address: ServerAddress::Tls { host, port }, .. } => {
+                let socket = async {
+                    let authority = Authority(host, *port).to_string();
+                    let stream = tcp(host, *port).await?;
+                    let stream = handshakes.shake(host, stream).await.map_err(Failed)?;
+                    upgrade(stream, &authority, of_upgrade).await
+                };
+                self.converse(socket, commands).await
+            }
         }
     }
+
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        connecting: impl Future<Output = Result<WebSocketStream<S>, Failed>>,
+        commands: &mut mpsc::Receiver<LinkCommand>,
+    ) -> End {
+        let socket = tokio::select! {
+            socket = connecting => socket,
+            () = until_told_to_end(commands) => return End::NeverOpen,
+        };
+        let socket = match socket {
+            Ok(socket) => socket,
+            Err(Failed(kind)) => return End::Failed(kind),
+        };
+        self.program.trouble.send_replace(None);
+        let (sink, stream) = socket.split();
+        let (outgoing, outgoing_out) = mpsc::channel(COMMANDS_MAX);
+        tokio::select! {
+            code = read(stream, &self.program.inputs) => End::Closed(code),
+            () = write(sink, outgoing_out) => End::Closed(None),
+            () = pass_on(commands, outgoing) => End::Closed(None),
+        }
+    }
+}
+
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     authority: &str,
-) -> io::Result<WebSocketStream<S>> {
+    explain: impl Fn(&tungstenite::Error) -> Option<TroubleKind>,
+) -> Result<WebSocketStream<S>, Failed> {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(FRAME_BYTES_MAX))
         .max_frame_size(Some(FRAME_BYTES_MAX));
+    // Encrypted or not: that is beneath.
     let request = format!("ws://{authority}/ws");
     let upgraded = client_async_with_config(request, stream, Some(config)).await;
-    let (socket, _) = upgraded.map_err(io::Error::other)?;
+    let (socket, _) = upgraded.map_err(|error| Failed(explain(&error)))?;
     Ok(socket)
-}
-
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    connecting: impl Future<Output = io::Result<WebSocketStream<S>>>,
-    commands: &mut mpsc::Receiver<LinkCommand>,
-    inputs: &mpsc::Sender<Input>,
-) -> End {
-    let socket = tokio::select! {
-        socket = connecting => socket,
-        () = until_told_to_end(commands) => return End::NeverOpen,
-    };
-    let Ok(socket) = socket else {
-        return End::NeverOpen;
-    };
-    let (sink, stream) = socket.split();
-    let (outgoing, outgoing_out) = mpsc::channel(COMMANDS_MAX);
-    tokio::select! {
-        code = read(stream, inputs) => End::Closed(code),
-        () = write(sink, outgoing_out) => End::Closed(None),
-        () = pass_on(commands, outgoing) => End::Closed(None),
-    }
 }
 
 /// Ends when the attempt is no longer wanted.

@@ -47,7 +47,7 @@ impl Peer {
 }
 
 fn named(path: &Path) -> Server {
-    Server::Named(ServerAddress::Unix(path.to_owned()))
+    Server::Named { address: ServerAddress::Unix(path.to_owned()), trust: Trust::System }
 }
 
 struct Conversation(WebSocketStream<UnixStream>);
@@ -162,7 +162,7 @@ async fn a_reply_that_was_lost_with_its_link_is_replayed_over_the_next_one() {
 async fn a_server_over_tcp_is_reached_at_its_path() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ws://{}", listener.local_addr().unwrap());
-    let server = Server::Named(address.parse().unwrap());
+    let server = Server::Named { address: address.parse().unwrap(), trust: Trust::System };
     let mut driver = Driver::start(server, Some("t0ken".to_owned()), None);
     let script = async {
         let (stream, _) = listener.accept().await.unwrap();

@@ -7,6 +7,7 @@ use usher_shared::client::LinkState;
 use super::clean::Clean;
 use super::paint;
 use crate::app::{Areas, Shape, State};
+use crate::driver::Trouble;
 
 /// Round trips below this are all the same to a person, milliseconds.
 const ROUND_TRIP_SHOWN_MS: u64 = 5;
@@ -68,7 +69,8 @@ fn link(state: &State) -> (Clean, Style) {
             (with_sign("tui-link-online", theme.signs.online), theme.quiet())
         }
         LinkState::Waiting { .. } => {
-            (with_sign("tui-link-offline", theme.signs.offline), theme.warning())
+            let id = state.trouble.as_ref().map_or("tui-link-offline", Trouble::brief);
+            (with_sign(id, theme.signs.offline), theme.warning())
         }
         LinkState::Refused(_) => {
             (with_sign("tui-link-refused", theme.signs.offline), theme.warning())

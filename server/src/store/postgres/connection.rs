@@ -7,11 +7,12 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, Error, NoTls, Statement};
+use tokio_postgres::{Client, Error, Statement};
 use uuid::Uuid;
 
 use super::errors::{connect_error, is_unique_violation, store_error};
 use super::owned::{Owned, Ownership};
+use super::url::Endpoint;
 use super::values::{Bound, OwnedParam, bind, lend, placeholders, type_of};
 use crate::store::conn::{Conn, Lock, OnRow, Param, Row as _, changed_one, query_one};
 use crate::store::error::StoreError;
@@ -102,7 +103,7 @@ enum Changes {
 impl Connection {
     /// Connects.
     pub(super) fn open(
-        config: &Config,
+        endpoint: &Endpoint,
         purpose: Purpose,
         process: &Process,
     ) -> Result<Self, StoreError> {
@@ -111,7 +112,7 @@ impl Connection {
             .build()
             .map_err(|error| StoreError::Io(error.kind().to_string()))?;
         let connected = runtime.block_on(async {
-            let (client, connection) = config.connect(NoTls).await?;
+            let (client, connection) = endpoint.connect().await?;
             // Its end is seen by the next statement.
             tokio::spawn(async move { drop(connection.await) });
             client.batch_execute(SETTINGS).await?;

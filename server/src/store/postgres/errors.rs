@@ -55,6 +55,11 @@ pub(super) fn connect_error(error: &Error) -> StoreError {
             StoreError::Database("the server has no database of that name".to_owned())
         }
         Some(_) => store_error(error),
+        // What it says is about certificates, and about no row.
+        None if error.to_string().starts_with("error performing TLS handshake") => {
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            StoreError::Database(format!("no TLS with the database: {why}"))
+        }
         None if error.to_string().contains("password missing") => {
             StoreError::Database("the server asks for a password".to_owned())
         }

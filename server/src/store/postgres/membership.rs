@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 use tracing::{error, info, warn};
 use usher_shared::id::{MessageId, SessionId};
 
 use super::errors::store_error;
 use super::news::{self, News};
 use super::transact::PostgresStore;
+use super::url::Endpoint;
 use crate::domain::Event;
 use crate::store::conn::Param;
 use crate::store::error::StoreError;
@@ -34,7 +35,7 @@ enum Renewal {
 impl PostgresStore {
     /// Takes a lease and begins to listen. Nothing may be decided before.
     pub(in crate::store) async fn join(&self, lease: Duration) -> Result<(), StoreError> {
-        let ear = listen(self.config()).await?;
+        let ear = listen(self.endpoint()).await?;
         let asked = Instant::now();
         self.register(lease).await?;
         tokio::spawn(self.clone().keep_lease(lease, asked + lease));
@@ -128,7 +129,7 @@ impl PostgresStore {
             }
             warn!("news of other servers are missed");
             ear = loop {
-                match listen(self.config()).await {
+                match listen(self.endpoint()).await {
                     Ok(ear) => break ear,
                     Err(_) => sleep(DEAF_WAIT).await,
                 }
@@ -202,8 +203,8 @@ struct Ear {
     _client: Client,
 }
 
-async fn listen(config: &Config) -> Result<Ear, StoreError> {
-    let connected = config.connect(NoTls).await;
+async fn listen(endpoint: &Endpoint) -> Result<Ear, StoreError> {
+    let connected = endpoint.connect().await;
     let (client, mut connection) = connected.map_err(|error| store_error(&error))?;
     let (tell, heard) = mpsc::channel(HEARD_MAX);
     tokio::spawn(async move {

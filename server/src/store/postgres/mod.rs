@@ -11,6 +11,7 @@ mod membership;
 mod news;
 mod owned;
 mod pool;
+mod tls;
 mod transact;
 mod url;
 mod values;
@@ -25,7 +26,7 @@ use super::error::StoreError;
 /// Returns a connection that looks at one consistent committed state. Waits for the network.
 pub(super) fn open_reader(url: &DatabaseUrl) -> Result<impl Conn + use<>, StoreError> {
     let process = Process::default();
-    let mut reader = connection::Connection::open(&url.config()?, Purpose::Read, &process)?;
+    let mut reader = connection::Connection::open(&url.endpoint()?, Purpose::Read, &process)?;
     reader.begin();
     Ok(reader)
 }
@@ -36,7 +37,7 @@ pub(super) fn transact_once<T, E: From<StoreError>>(
     run: impl FnOnce(&mut dyn Conn) -> Result<T, E>,
 ) -> Result<T, E> {
     let process = Process::default();
-    let mut writer = connection::Connection::open(&url.config()?, Purpose::Write, &process)?;
+    let mut writer = connection::Connection::open(&url.endpoint()?, Purpose::Write, &process)?;
     writer.begin();
     // Left open by an error, the transaction ends with the connection.
     let reply = run(&mut writer)?;

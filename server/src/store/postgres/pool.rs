@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::Config;
 
 use super::connection::{Connection, Process, Purpose};
+use super::url::Endpoint;
 use crate::store::StoreError;
 
 /// Connections for one purpose.
 pub(super) struct Pool {
-    config: Config,
+    endpoint: Endpoint,
     purpose: Purpose,
     process: Process,
     idle: Mutex<Vec<Connection>>,
@@ -18,9 +18,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(config: Config, purpose: Purpose, process: &Process, size: usize) -> Self {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        purpose: Purpose,
+        process: &Process,
+        size: usize,
+    ) -> Self {
         Self {
-            config,
+            endpoint,
             purpose,
             process: process.clone(),
             idle: Mutex::default(),
@@ -41,7 +46,7 @@ impl Pool {
 
     /// Returns a new connection. Waits for the network.
     pub(super) fn connect(&self) -> Result<Connection, StoreError> {
-        Connection::open(&self.config, self.purpose, &self.process)
+        Connection::open(&self.endpoint, self.purpose, &self.process)
     }
 
     /// Takes a connection back, if it is still good.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Config;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
@@ -14,7 +13,7 @@ use super::errors::store_error;
 use super::find::{self, Commit};
 use super::news;
 use super::pool::Pool;
-use super::url::DatabaseUrl;
+use super::url::{DatabaseUrl, Endpoint};
 use crate::domain::Decision;
 use crate::stop;
 use crate::store::conn::{Conn, Param, query_one};
@@ -56,7 +55,7 @@ struct Shared {
     readers: Pool,
     /// The lease must not wait behind decisions.
     upkeep: Pool,
-    config: Config,
+    endpoint: Endpoint,
     process: Process,
     /// Names this process in what it tells others.
     origin: Uuid,
@@ -72,12 +71,12 @@ impl PostgresStore {
         user_name: &str,
         sink: Arc<dyn EventSink>,
     ) -> Result<Self, StoreError> {
-        let (config, process) = (url.config()?, Process::default());
+        let (endpoint, process) = (url.endpoint()?, Process::default());
         let shared = Shared {
-            writers: Pool::new(config.clone(), Purpose::Write, &process, WRITERS),
-            readers: Pool::new(config.clone(), Purpose::Read, &process, READERS),
-            upkeep: Pool::new(config.clone(), Purpose::Write, &process, 1),
-            config,
+            writers: Pool::new(endpoint.clone(), Purpose::Write, &process, WRITERS),
+            readers: Pool::new(endpoint.clone(), Purpose::Read, &process, READERS),
+            upkeep: Pool::new(endpoint.clone(), Purpose::Write, &process, 1),
+            endpoint,
             process,
             origin: Uuid::new_v4(),
             sink,
@@ -141,8 +140,8 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    pub(super) fn config(&self) -> &Config {
-        &self.shared.config
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.shared.endpoint
     }
 
     pub(super) fn sink(&self) -> Arc<dyn EventSink> {

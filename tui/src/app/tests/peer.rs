@@ -37,6 +37,7 @@ use usher_shared::vocabulary::{AdmissionOutcome, SenderKind};
 use uuid::Uuid;
 
 use crate::app::{Clock, Effect, Message, Options, State, update};
+use crate::driver::Trouble;
 use crate::i18n::Localizer;
 use crate::journal::{Draft, JournalJob};
 use crate::start::Files;
@@ -203,6 +204,12 @@ impl Peer {
 
     pub(crate) fn disconnect(&mut self) {
         self.link(Input::LinkClosed { code: None });
+    }
+
+    /// An attempt to connect comes to nothing, and this is why.
+    pub(crate) fn fail_to_connect(&mut self, trouble: Trouble) {
+        self.take(Message::Trouble(Some(trouble)));
+        self.disconnect();
     }
 
     /// Hands one message in and answers what it makes the screen ask.

@@ -16,6 +16,7 @@ use usher_shared::vocabulary::AutoRunReason;
 use super::screen;
 use crate::app::Message;
 use crate::app::tests::peer::{Admit, NOON, Peer, me, refusal};
+use crate::driver::Trouble;
 use crate::theme::{Charset, Colours, Theme};
 
 const SIZES: &[(u16, u16)] = &[(120, 40), (80, 24), (40, 20)];
@@ -242,6 +243,29 @@ fn offline_with_prompts_to_take_back() {
         peer.send("two");
         peer.pass(400);
     });
+}
+
+#[test]
+fn certificate_that_is_not_trusted() {
+    compare("not-trusted", |peer| {
+        peer.link(Input::Start);
+        peer.fail_to_connect(Trouble::not_trusted("wss://chat.example:443"));
+        peer.type_text("what I was about to say");
+    });
+}
+
+#[test]
+fn trouble_is_over_when_the_link_is_there() {
+    let mut peer = Peer::new(120, 40);
+    peer.link(Input::Start);
+    peer.fail_to_connect(Trouble::not_trusted("wss://chat.example:443"));
+    assert!(screen(&peer.state).contains("chat.example"));
+    peer.pass(400);
+    peer.link(Input::LinkOpened);
+    assert!(!screen(&peer.state).contains("chat.example"));
+    // The next time that it is gone is another story.
+    peer.disconnect();
+    assert!(screen(&peer.state).contains("offline, trying again"));
 }
 
 #[test]
