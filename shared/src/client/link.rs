@@ -246,7 +246,8 @@ impl Link {
             LinkState::Online { .. } => {
                 self.ping_at = now.plus(self.heartbeat_ms());
                 if !out.awaits(&Purpose::Ping) {
-                    let deadline = now.plus(REPLY_TIMEOUT_MS);
+                    // Silence is judged by the heartbeat, not by what a reply may take.
+                    let deadline = now.plus(self.silence_ms());
                     out.request(Purpose::Ping, &PingParams {}, deadline, now);
                 }
             }
@@ -293,7 +294,11 @@ impl Link {
 
     /// Silence up to here means that the link is dead: 2.5 heartbeats.
     fn silent_at(&self) -> MonoMillis {
-        self.heard_at.plus(self.heartbeat_ms() * 5 / 2)
+        self.heard_at.plus(self.silence_ms())
+    }
+
+    fn silence_ms(&self) -> u64 {
+        self.heartbeat_ms() * 5 / 2
     }
 
     fn change(&mut self, state: LinkState, out: &mut Outbox) {
