@@ -4,12 +4,13 @@
 use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use usher_shared::client::{Input, Journaling};
 use usher_shared::id::SessionId;
 use usher_shared::time::{MonoMillis, UnixMillis};
@@ -17,6 +18,7 @@ use uuid::Uuid;
 
 use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
 use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
+use crate::hangup::Line;
 use crate::i18n::Localizer;
 use crate::journal::{Journal, JournalAnswer};
 use crate::start::current_directory;
@@ -32,6 +34,8 @@ const SLOW_FRAME_MS: u64 = 33;
 const LONGEST_SLEEP_MS: u64 = 5_000;
 /// Things that are handled before the next frame, at most.
 const BATCH_MAX: usize = 512;
+/// What shells call the end of a terminal.
+const HANG_UP: i32 = rustix::process::Signal::HUP.as_raw();
 /// How long a shell may take to stop us. Without job control nothing does.
 const SUSPEND_WAIT: Duration = Duration::from_millis(250);
 
@@ -86,6 +90,7 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         };
     restore_on_panic();
     let mut signals = Signals::new()?;
+    let line = Line::open()?;
     let terminal = Terminal::enter()?;
     let journaling = match options.journal_dir {
         Some(_) => Journaling::Adopting,
@@ -107,12 +112,16 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         terminal,
         link: Link::spawn(options.server),
         journal: options.journal_dir.map(Journal::spawn),
-        events: EventStream::new(),
+        hung_up: line.watch(),
+        keys: Keys { events: EventStream::new(), line },
         frame: Frame::Due,
         frame_ms,
         drawn_at: MonoMillis::default(),
     };
-    let ended = screen.run(&mut signals).await;
+    let ended = match screen.run(&mut signals).await {
+        Err(_) if screen.keys.line.is_gone() => Ok(Ended::Signal(HANG_UP)),
+        ended => ended,
+    };
     screen.write_down_the_rest();
     ended
 }
@@ -123,7 +132,8 @@ struct Running {
     terminal: Terminal,
     link: Link,
     journal: Option<Journal>,
-    events: EventStream,
+    keys: Keys,
+    hung_up: oneshot::Receiver<()>,
     frame: Frame,
     frame_ms: u64,
     drawn_at: MonoMillis,
@@ -134,6 +144,36 @@ struct Running {
 enum Frame {
     Due,
     Fresh,
+}
+
+/// What the terminal tells. Ends when the terminal is gone.
+struct Keys {
+    events: EventStream,
+    line: Line,
+}
+
+impl Keys {
+    /// Waits for the next event.
+    async fn next(&mut self) -> Option<io::Result<TerminalEvent>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// Returns what there is now, without waiting. The stream wakes whoever asked it last, so this
+    /// must ask in the name of our own task.
+    async fn ready(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
+        poll_fn(|context| match self.poll(context) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<TerminalEvent>>> {
+        if self.line.is_gone() {
+            return Poll::Ready(None);
+        }
+        self.events.poll_next_unpin(context)
+    }
 }
 
 /// One thing to handle.
@@ -164,7 +204,8 @@ impl Running {
             self.draw_if_due()?;
             let deadline = self.next_deadline();
             let wake = tokio::select! {
-                event = self.events.next() => Wake::Terminal(event),
+                event = self.keys.next() => Wake::Terminal(event),
+                _ = &mut self.hung_up => Wake::Signal(Signalled::End(HANG_UP)),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
                 answer = next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
@@ -195,7 +236,9 @@ impl Running {
     ) -> Result<Next, RunError> {
         let mut event = first;
         for _ in 0..BATCH_MAX {
-            let event_now = event.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            let Some(event_now) = event else {
+                return Ok(Next::End(Ended::Signal(HANG_UP)));
+            };
             let Some(message) = message_of(event_now?) else {
                 return Ok(Next::GoOn);
             };
@@ -206,22 +249,12 @@ impl Running {
                 Next::GoOn => {}
                 other @ (Next::Suspend | Next::End(_)) => return Ok(other),
             }
-            match self.ready_event().await {
+            match self.keys.ready().await {
                 Some(ready) => event = ready,
                 None => break,
             }
         }
         Ok(Next::GoOn)
-    }
-
-    /// Returns what the stream has now, without waiting. The stream wakes whoever asked it last, so
-    /// this must ask in the name of our own task.
-    async fn ready_event(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
-        poll_fn(|context| match self.events.poll_next_unpin(context) {
-            Poll::Ready(event) => Poll::Ready(Some(event)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await
     }
 
     fn handle_link(&mut self, first: Box<Input>) -> Result<Next, RunError> {
