@@ -35,7 +35,7 @@ impl Router {
                 let (granted, entry) = begun.map_err(refused)?;
                 let viewer = context.viewer();
                 Ok(EditBeginReply {
-                    lease: wire::edit_lease(&target, &granted, service.lease_ttl(), viewer.now),
+                    lease: wire::edit_lease(&target, &granted, viewer.now),
                     entry: wire::edited(&target, entry, &granted, &viewer),
                 })
             },
@@ -53,7 +53,7 @@ impl Router {
                 let renewed =
                     service.renew_edit(caller, target, entry_id, lease_id, context.link).await;
                 let granted = renewed.map_err(refused)?;
-                Ok(wire::edit_lease(&target, &granted, service.lease_ttl(), context.viewer().now))
+                Ok(wire::edit_lease(&target, &granted, context.viewer().now))
             },
         )
     }

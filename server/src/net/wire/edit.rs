@@ -30,7 +30,7 @@ pub fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Edit, WireError> 
 }
 
 /// A lease as its holder is told.
-pub fn edit_lease(target: &Target, granted: &Granted, ttl_ms: u64, now: UnixMillis) -> EditLease {
+pub fn edit_lease(target: &Target, granted: &Granted, now: UnixMillis) -> EditLease {
     EditLease {
         session_id: target.session_id,
         entry_id: granted.lease.entry_id,
@@ -38,7 +38,7 @@ pub fn edit_lease(target: &Target, granted: &Granted, ttl_ms: u64, now: UnixMill
         target_revision: granted.revision,
         lease_generation: granted.lease.generation,
         expires_at: later(now, granted.lasts),
-        ttl_ms,
+        ttl_ms: granted.lasts.max(0).unsigned_abs(),
     }
 }
 
