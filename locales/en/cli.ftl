@@ -29,7 +29,8 @@ cli-attach-unreadable = { $file } cannot be attached: { $reason }
 cli-attach-no-file = { $file } cannot be attached: it is a folder, a pipe or a device.
 cli-attach-changed = { $file } changed while it was being read. Nothing was sent; try again.
 cli-attach-too-many = A prompt carries at most { $max } files.
-cli-attach-too-large = The files are too large: { $mib } MiB in all at most (with --id 10, so that the same command can be run again).
+cli-attach-too-large = The files are too large: a prompt carries { $mib } MiB in all at most.
+cli-attach-too-large-with-id = The files are too large: with --id they may have { $mib } MiB in all, so that the same command can be run again.
 cli-unprotected = The prompt could not be written to disk first. It is sent all the same; if this command is killed before the answer, nobody looks for it.
 cli-uncertain = Delivery uncertain: the server may have this prompt. To check and send it safely, run the same command with --session { $session } --id { $id }
 

@@ -11,7 +11,7 @@ error-validation = { $field ->
 }
     .bare = The server refused a value of this request. Correct it and try again.
 error-unknown-action = This server is older than your usher and cannot do that. Update the server.
-error-unauthorized = The server does not accept your token. Check the token and start usher again.
+error-unauthorized = The server does not accept your token, or got none. Set USHER_TOKEN to the right one and start usher again.
 error-protocol-unsupported = This server speaks another protocol version. Update usher or the server.
 error-forbidden = You are not allowed to do that here.
 error-not-found = That is not there any more.

@@ -161,6 +161,9 @@ tui-ask-leave-unprotected = { $count ->
    *[other] { $count } prompts are not delivered and would be lost.
 } Press { $key } again to leave.
 tui-unprotected = This prompt could not be written to disk first. It is sent all the same; if usher is killed before the answer, nobody looks for it.
+tui-other-session-offline = There is no connection. Another session can be opened when it is back.
+tui-dropped-here = Dropped. ↑ in the empty composer brings its text back.
+tui-dropped-here-uncertain = Dropped here; if the server has it, it runs there. ↑ in the empty composer brings its text back.
 tui-undecided-elsewhere = { $count ->
     [one] A prompt in another session was not delivered. { $key } shows where (!).
    *[other] { $count } prompts in other sessions were not delivered. { $key } shows where (!).

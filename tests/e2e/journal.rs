@@ -178,6 +178,25 @@ fn c092_every_session_has_its_own_draft_and_a_killed_client_loses_none() {
 }
 
 #[test]
+fn what_is_written_before_the_server_answers_survives_as_well() {
+    let user = paused();
+    user.signal_server(Signal::STOP);
+    let mut terminal = Terminal::open(&user, 120, 40, &[]);
+    terminal.wait_for("Waiting for the server");
+    terminal.type_keys("early words");
+    let journal = Journal::of(&user);
+    journal.wait_until("a draft", |journal| journal.drafts() == ["early words"]);
+    terminal.signal(Signal::KILL);
+    terminal.ended();
+    let terminal = Terminal::open(&user, 120, 40, &[]);
+    terminal.wait_for("› early words");
+    user.signal_server(Signal::CONT);
+    let screen = terminal.wait_for("You said: hi");
+    assert_eq!(screen.matches("early words").count(), 1, "{screen}");
+    journal.wait_until("one draft", |journal| journal.drafts() == ["early words"]);
+}
+
+#[test]
 fn c093_choosing_the_open_session_or_another_size_leaves_the_draft_alone() {
     let user = paused();
     let mut terminal = chat(&user);

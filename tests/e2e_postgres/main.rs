@@ -24,6 +24,8 @@ mod edit_saves;
 mod edit_wins;
 #[path = "../e2e/events.rs"]
 mod events;
+#[path = "../e2e/faults/mod.rs"]
+mod faults;
 #[path = "../e2e/folding.rs"]
 mod folding;
 #[path = "../e2e/half_way.rs"]

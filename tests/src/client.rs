@@ -110,6 +110,24 @@ impl Client {
         Self::upgrade(Box::new(stream), "ws://localhost/ws", headers).await
     }
 
+    /// Connects to an address as `usher` is given it, and says hello.
+    pub async fn connect_to(address: &str) -> Self {
+        let mut client = Self::dial_to(address).await.expect("the server accepts a link");
+        client.hello(json!({})).await.expect("hello is answered");
+        client
+    }
+
+    /// Connects to such an address and says nothing.
+    pub async fn dial_to(address: &str) -> Result<Self, ConnectError> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            let stream = UnixStream::connect(path).await.map_err(ConnectError::NoConnection)?;
+            return Self::upgrade(Box::new(stream), "ws://localhost/ws", &[]).await;
+        }
+        let host = address.strip_prefix("ws://").expect("a known kind of address");
+        let stream = TcpStream::connect(host).await.map_err(ConnectError::NoConnection)?;
+        Self::upgrade(Box::new(stream), &format!("{address}/ws"), &[]).await
+    }
+
     /// Connects over TCP and says nothing.
     pub async fn dial_tcp(
         server: &Server,

@@ -21,7 +21,7 @@ pub struct Home {
 
 /// Tells whether this is a test binary whose servers share a PostgreSQL database each home: its
 /// name says so. The same modules are in a binary of another name, which uses SQLite.
-fn wants_postgres() -> bool {
+pub fn wants_postgres() -> bool {
     let program = std::env::current_exe().expect("a running program has a path");
     program.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("e2e_postgres"))
 }

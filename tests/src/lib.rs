@@ -10,6 +10,7 @@ pub mod chat;
 pub mod cli;
 pub mod client;
 pub mod disk;
+pub mod faulty;
 pub mod fill;
 pub mod home;
 pub mod journal;
@@ -24,6 +25,7 @@ pub mod scene;
 pub mod server;
 pub mod soundness;
 pub mod sql;
+pub mod stage;
 pub mod trace;
 pub mod uploads;
 

@@ -77,9 +77,23 @@ impl Terminal {
         self.wait_until("a submitted prompt", |screen| !screen.contains(&composed));
     }
 
+    /// The same with a prompt that comes back at once.
+    pub fn submit_refused(&mut self, text: &str) {
+        self.type_keys(text);
+        self.wait_for(&format!("› {text}"));
+        self.type_keys("\r");
+        self.wait_for("Not accepted");
+    }
+
     /// Waits until the screen shows `text`; returns the screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the first line says that the server answers; returns the screen.
+    pub fn wait_online(&self) -> String {
+        let is_online = |screen: &str| screen.lines().next().is_some_and(|line| line.contains('●'));
+        self.wait_until("a link", is_online)
     }
 
     /// Waits until the screen is as wanted; returns it.

@@ -40,6 +40,10 @@ pub(super) const UPLOAD_AGAIN_MS: u64 = 1_000;
 pub(super) const PROOF_PAGE_MESSAGES: u32 = 100;
 /// How long a connection may take to open, milliseconds. The same as a reply.
 pub(super) const CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// While a send has seconds to find a link again, the wait for the next attempt is no longer than the
+/// one before this attempt: at most 500 ms. With the usual wait, a link that is back after two of the
+/// three seconds of [`LINK_WAIT_MS`] would be found too late more often than not.
+pub(super) const HURRIED_ATTEMPT: u32 = 2;
 /// Content of all messages that a mirror keeps, bytes; the oldest go first.
 pub const MIRROR_CONTENT_BYTES_MAX: usize = 67_108_864;
 /// Requests left free for the engine itself (hello, subscriptions, pings, proof).

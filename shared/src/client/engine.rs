@@ -357,6 +357,9 @@ impl Engine {
             mirror: self.watch.mirror(),
         };
         self.sends.pump(&surroundings, now, out);
+        if self.sends.want_a_link() {
+            self.link.hurry(now, out);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! link can be taken for one of the new.
 
 use super::api::{EngineConfig, Event, Output};
-use super::bounds::{CONNECT_TIMEOUT_MS, HEARTBEAT_RANGE_MS};
+use super::bounds::{CONNECT_TIMEOUT_MS, HEARTBEAT_RANGE_MS, HURRIED_ATTEMPT};
 use super::outbox::{Outbox, Purpose};
 use crate::error::{ErrorCode, WireError};
 use crate::limits::{BACKOFF_LONGEST_MS, HEALTHY_MS, REPLY_TIMEOUT_MS};
@@ -63,6 +63,8 @@ pub(super) struct Link {
     online_since: Option<MonoMillis>,
     heard_at: MonoMillis,
     ping_at: MonoMillis,
+    /// When the next attempt starts if somebody is in a hurry.
+    hurried_at: MonoMillis,
     /// The server asked not to be bothered before this.
     not_before: MonoMillis,
     hello: Option<HelloReply>,
@@ -79,6 +81,7 @@ impl Link {
             online_since: None,
             heard_at: MonoMillis::default(),
             ping_at: MonoMillis::default(),
+            hurried_at: MonoMillis::default(),
             not_before: MonoMillis::default(),
             hello: None,
         }
@@ -126,6 +129,18 @@ impl Link {
                 self.change(LinkState::Waiting { until: now, attempt }, out);
             }
             _ => {}
+        }
+    }
+
+    /// A send has only seconds to find a link again: the next attempt comes as soon as the second
+    /// one would.
+    pub(super) fn hurry(&mut self, now: MonoMillis, out: &mut Outbox) {
+        if let LinkState::Waiting { until, attempt } = self.state
+            && attempt > 0
+        {
+            let until = until.min(self.hurried_at.max(self.not_before));
+            self.change(LinkState::Waiting { until, attempt }, out);
+            self.tick(now, out);
         }
     }
 
@@ -231,7 +246,8 @@ impl Link {
             LinkState::Online { .. } => {
                 self.ping_at = now.plus(self.heartbeat_ms());
                 if !out.awaits(&Purpose::Ping) {
-                    let deadline = now.plus(REPLY_TIMEOUT_MS);
+                    // Silence is judged by the heartbeat, not by what a reply may take.
+                    let deadline = now.plus(self.silence_ms());
                     out.request(Purpose::Ping, &PingParams {}, deadline, now);
                 }
             }
@@ -259,9 +275,13 @@ impl Link {
     fn wait(&mut self, now: MonoMillis, out: &mut Outbox) {
         let healthy = self.online_since.take().is_some_and(|since| now.since(since) >= HEALTHY_MS);
         self.attempt = if healthy { 1 } else { self.attempt.saturating_add(1) };
-        let wait = wait_before(self.attempt, self.spread.next_u32());
-        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(BACKOFF_LONGEST_MS);
-        let until = now.plus(wait_ms).max(self.not_before);
+        let spread = self.spread.next_u32();
+        let after = |attempt| {
+            let wait = wait_before(attempt, spread);
+            now.plus(u64::try_from(wait.as_millis()).unwrap_or(BACKOFF_LONGEST_MS))
+        };
+        self.hurried_at = after(self.attempt.min(HURRIED_ATTEMPT));
+        let until = after(self.attempt).max(self.not_before);
         let attempt = self.attempt;
         self.change(LinkState::Waiting { until, attempt }, out);
     }
@@ -274,7 +294,11 @@ impl Link {
 
     /// Silence up to here means that the link is dead: 2.5 heartbeats.
     fn silent_at(&self) -> MonoMillis {
-        self.heard_at.plus(self.heartbeat_ms() * 5 / 2)
+        self.heard_at.plus(self.silence_ms())
+    }
+
+    fn silence_ms(&self) -> u64 {
+        self.heartbeat_ms() * 5 / 2
     }
 
     fn change(&mut self, state: LinkState, out: &mut Outbox) {

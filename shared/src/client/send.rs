@@ -260,6 +260,11 @@ impl Sends {
         }
     }
 
+    /// Tells whether a send has only seconds to find a link again.
+    pub(super) fn want_a_link(&self) -> bool {
+        self.tracks.iter().any(Track::wants_a_link)
+    }
+
     /// When [`Sends::pump`] has something to do without anything else happening.
     pub(super) fn next_deadline(&self) -> impl Iterator<Item = MonoMillis> {
         let adoption = match self.adoption {

@@ -268,6 +268,21 @@ impl Track {
         }
     }
 
+    /// Tells whether it has only seconds to find a link again.
+    pub(super) const fn wants_a_link(&self) -> bool {
+        match self.phase {
+            Phase::LinkWait { .. } | Phase::RetryWait { .. } | Phase::FinalWait { .. } => true,
+            Phase::Waiting
+            | Phase::Saving { .. }
+            | Phase::Awaiting(_)
+            | Phase::FirstPass { .. }
+            | Phase::FinalPass { .. }
+            | Phase::Rejected
+            | Phase::Returned
+            | Phase::Uncertain => false,
+        }
+    }
+
     /// The user wants an uncertain send checked.
     pub(super) fn check(&mut self, now: MonoMillis, out: &mut Outbox) {
         if self.delivery.state == (DeliveryState::Uncertain { can_check: true }) {

@@ -251,8 +251,14 @@ impl State {
     pub(crate) fn drop_undecided(&mut self) {
         match self.undecided() {
             Some(delivery) => {
-                let id = delivery.admission_id.clone();
+                let (id, params) = (delivery.admission_id.clone(), delivery.params.clone());
+                let text = match &delivery.state {
+                    DeliveryState::Uncertain { .. } => "tui-dropped-here-uncertain",
+                    _ => "tui-dropped-here",
+                };
+                self.composer.keep_in_history(&params.content);
                 self.engine.handle(Input::Dismiss(id), self.now);
+                self.say(text);
             }
             None => self.resolve(Resolution::Drop),
         }

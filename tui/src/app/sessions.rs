@@ -297,8 +297,13 @@ impl State {
     pub(crate) fn choose_session(&mut self) {
         self.focus = Focus::Chat;
         let open = self.mirror().map(|mirror| mirror.session().id);
-        if let Some(id) = self.sessions.selected.filter(|id| Some(*id) != open) {
-            self.open_session(id);
+        let Some(id) = self.sessions.selected.filter(|id| Some(*id) != open) else {
+            return;
+        };
+        if open.is_some() && !matches!(self.engine.link(), LinkState::Online { .. }) {
+            // What is on the screen is all there is to see until then.
+            return self.say("tui-other-session-offline");
         }
+        self.open_session(id);
     }
 }

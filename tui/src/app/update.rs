@@ -17,7 +17,10 @@ pub fn update(state: &mut State, message: Message, now: MonoMillis) -> Vec<Effec
         Message::Attention(attention) => state.attention = attention,
         Message::Link(input) => {
             match *input {
-                Input::Start => state.start_sessions(),
+                Input::Start => {
+                    state.start_sessions();
+                    state.ask_for_homeless_draft();
+                }
                 Input::LinkOpened => state.trouble = None,
                 _ => {}
             }

@@ -84,8 +84,11 @@ impl AttachError {
                 output.text("cli-attach-too-many", &[("max", Value::from(ATTACHMENTS_MAX))])
             }
             Self::TooLarge(limit) => {
-                let mib = limit / (1024 * 1024);
-                output.text("cli-attach-too-large", &[("mib", Value::from(mib))])
+                let id = match *limit {
+                    INLINE_BYTES_MAX => "cli-attach-too-large-with-id",
+                    _ => "cli-attach-too-large",
+                };
+                output.text(id, &[("mib", Value::from(limit / (1024 * 1024)))])
             }
         }
     }

@@ -109,6 +109,10 @@ pub(super) async fn status(server: Server, token: Option<String>, output: &Outpu
     let exit = match ask(server, token, &mut status).await {
         Ok(()) => Exit::Done,
         Err(Problem::NoServer | Problem::Lost) => Exit::NoServer,
+        // It says more than that nobody answers.
+        Err(problem @ Problem::Unreachable(_)) if output.format == Format::Text => {
+            return problem.report(output);
+        }
         Err(problem @ Problem::Unreachable(_)) => problem.report(output),
         Err(problem) => return problem.report(output),
     };

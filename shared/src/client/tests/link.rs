@@ -78,10 +78,8 @@ fn waits_grow_until_the_link_was_healthy_for_a_while() {
 #[test]
 fn c084_a_silent_link_is_dropped_and_the_next_waits_for_its_end() {
     let mut rig = Rig::online();
-    let mut heartbeats = hello_reply();
-    heartbeats.heartbeat_ms = 15_000;
     // The ping of the first heartbeat stays unanswered, and nothing else comes.
-    rig.wait(15_000 + 9_999);
+    rig.wait(37_499);
     assert_eq!(rig.link_outputs, Vec::<&str>::new());
     rig.wait(1);
     assert_eq!(rig.link_outputs, ["disconnect"]);
@@ -98,8 +96,8 @@ fn silence_of_two_and_a_half_heartbeats_drops_a_link_that_answered_its_ping() {
     rig.wait(15_000);
     let ping = rig.take("ping");
     rig.reply(&ping, &json!({"server_time": "2026-01-01T00:00:00.000Z"}));
-    rig.wait(24_999);
-    // The second ping went out at 30 s; its ten seconds end at 40 s, silence at 52.5 s.
+    // A ping that takes its time is no reason by itself.
+    rig.wait(37_499);
     assert_eq!(rig.link_outputs, Vec::<&str>::new());
     rig.wait(1);
     assert_eq!(rig.link_outputs, ["disconnect"]);

@@ -66,8 +66,12 @@ impl Rig {
     }
 
     fn journaling(journaling: Journaling) -> Self {
+        Self::with(EngineConfig { journaling, ..config() })
+    }
+
+    fn with(config: EngineConfig) -> Self {
         Self {
-            engine: Engine::new(EngineConfig { journaling, ..config() }),
+            engine: Engine::new(config),
             now: 1_000,
             sent: Vec::new(),
             events: Vec::new(),

@@ -429,3 +429,52 @@ fn an_unreadable_reply_is_a_lost_one() {
     rig.reply(&add, &json!({"admission": "yes"}));
     assert_eq!(rig.actions(), [QUEUE, PAGE], "at once, without waiting");
 }
+
+/// The link is gone, and back so many milliseconds later: whatever the spread of the reconnects.
+fn outage(spread_seed: u64, millis: u64) -> Rig {
+    let mut rig = Rig::with(EngineConfig { spread_seed, ..config() });
+    rig.input(Input::Start);
+    rig.come_online();
+    rig.forget();
+    sent(&mut rig, "k1");
+    rig.input(Input::LinkClosed { code: None });
+    let back_at = rig.now + millis;
+    loop {
+        rig.wait_for_connect();
+        if rig.now >= back_at {
+            rig.come_online();
+            return rig;
+        }
+        rig.input(Input::LinkClosed { code: None });
+    }
+}
+
+#[test]
+fn a_link_that_is_back_in_time_is_found_in_time() {
+    for seed in 0..500 {
+        let mut rig = outage(seed, 2_000);
+        find_nothing(&mut rig);
+        let retry = rig.take(ADD);
+        rig.reply(&retry, &add_reply("k1", AdmissionOutcome::Admitted));
+        let proof = Acceptance::Replied(admitted(1, AdmissionOutcome::Admitted));
+        assert_eq!(rig.last_state("k1"), DeliveryState::Accepted(proof), "seed {seed}");
+        // Too late for the retry, not for a look.
+        let mut rig = outage(seed, 4_000);
+        assert_eq!(rig.actions(), [QUEUE, PAGE], "seed {seed}");
+        find_nothing(&mut rig);
+        assert_eq!(rig.last_state("k1"), UNCERTAIN, "seed {seed}");
+    }
+}
+
+#[test]
+fn only_a_send_that_waits_for_a_link_shortens_the_waits() {
+    let mut rig = outage(1, 12_000);
+    let waits: Vec<_> = rig.link_outputs.iter().filter(|output| **output == "connect").collect();
+    // Some 20 in the eight seconds that the send has, then as seldom as ever.
+    assert!((15..40).contains(&waits.len()), "{waits:?}");
+    rig.input(Input::LinkClosed { code: None });
+    let LinkState::Waiting { until, .. } = *rig.engine.link() else {
+        panic!("waits: {:?}", rig.engine.link());
+    };
+    assert!(until.since(MonoMillis::new(rig.now)) > 500, "nobody is in a hurry any more");
+}

@@ -224,6 +224,13 @@ impl Composer {
         self.replace(sent.unwrap_or_else(|| Buffer::new(text)));
     }
 
+    /// Keeps a text that was sent where Up finds it.
+    pub fn keep_in_history(&mut self, text: &str) {
+        if self.history.recall(text).is_none() {
+            self.history.push(Buffer::new(text));
+        }
+    }
+
     /// Puts an earlier draft before what is there.
     pub fn put_before(&mut self, earlier: &str) {
         let now = std::mem::take(&mut self.buffer);

@@ -103,15 +103,6 @@ fn an_uncertain_prompt_is_sent_as_new_under_a_new_id() {
 }
 
 #[test]
-fn a_dropped_prompt_can_still_be_recalled() {
-    let mut peer = uncertain();
-    peer.alt('x');
-    assert_eq!(states(&peer), []);
-    peer.key(KeyCode::Up);
-    assert_eq!(peer.draft(), "maybe");
-}
-
-#[test]
 fn a_prompt_that_waits_for_the_link_is_sent_once_or_taken_back() {
     let mut peer = Peer::online(80, 24);
     peer.disconnect();
@@ -231,4 +222,15 @@ fn a_full_queue_that_does_not_run_says_how_it_is_resumed() {
     let expected = "Not accepted: The queue is full (2) and auto-run is off. Alt+Q, then p resumes \
                     it; or remove an entry there. Your text is below.";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn what_is_dropped_says_so_and_its_text_is_one_key_away() {
+    let mut peer = uncertain();
+    peer.alt('x');
+    assert_eq!(states(&peer), []);
+    let said = peer.state.toast.as_ref().unwrap().text.clone();
+    assert!(said.starts_with("Dropped here; if the server has it, it runs there."), "{said}");
+    peer.key(KeyCode::Up);
+    assert_eq!(peer.draft(), "maybe");
 }

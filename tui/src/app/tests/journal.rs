@@ -1,10 +1,10 @@
 use crossterm::event::KeyCode;
 use usher_shared::client::{
-    DeliveryState, IdOrigin, JournalOrder, JournalRow, JournalStage, Journaled, Journaling,
+    DeliveryState, IdOrigin, Input, JournalOrder, JournalRow, JournalStage, Journaled, Journaling,
     LeftRow, Receipts,
 };
 use usher_shared::error::ErrorCode;
-use usher_shared::id::{AdmissionId, SessionId, StoreId};
+use usher_shared::id::{AdmissionId, SessionId, StoreId, UserId};
 use usher_shared::protocol::queue::QueueAddParams;
 use usher_shared::protocol::session::Session;
 use uuid::Uuid;
@@ -137,9 +137,9 @@ fn drafts_of_an_earlier_run_stand_before_what_was_typed_since() {
     peer.type_text("newer");
     peer.connect();
     assert_eq!(peer.draft(), "earlier\nnewer");
-    peer.batches.clear();
     peer.pass(300);
-    assert_eq!(batches(&mut peer), [["draft \"earlier\\nnewer\""]]);
+    let written = batches(&mut peer).into_iter().flatten().collect::<Vec<_>>();
+    assert!(written.contains(&"draft \"earlier\\nnewer\"".to_owned()), "{written:?}");
     peer.open(&other);
     assert_eq!(peer.draft(), "elsewhere");
 }
@@ -201,4 +201,30 @@ fn a_prompt_that_cannot_be_written_is_sent_and_its_person_told() {
     peer.ctrl('c');
     let lost = screen(&peer.state);
     assert!(lost.contains("would be lost"), "{lost}");
+}
+
+#[test]
+fn a_draft_of_no_session_yet_is_kept_and_goes_with_the_first_one() {
+    let mut killed = Peer::journaling(120, 40, Journaling::Adopting);
+    killed.link(Input::Start);
+    killed.batches.clear();
+    killed.type_text("abc");
+    killed.pass(300);
+    assert_eq!(batches(&mut killed), [["draft \"abc\""]]);
+
+    let mut next = Peer::journaling(120, 40, Journaling::Adopting);
+    next.drafts = vec![Draft {
+        store_id: StoreId::default(),
+        user_id: UserId::default(),
+        session_id: SessionId::default(),
+        text: "early".to_owned(),
+    }];
+    next.link(Input::Start);
+    assert_eq!(next.draft(), "early");
+    next.batches.clear();
+    next.link(Input::LinkOpened);
+    assert_eq!(next.draft(), "early");
+    let written = batches(&mut next).into_iter().flatten().collect::<Vec<_>>();
+    let (home, away) = ("draft \"early\"".to_owned(), "draft \"\"".to_owned());
+    assert!(written.ends_with(&[home, away]), "it moved at one moment: {written:?}");
 }

@@ -247,8 +247,11 @@ impl Peer {
                     let left = std::mem::take(&mut self.left);
                     Some(Message::Link(Box::new(Input::Adopted(left))))
                 }
-                JournalJob::TakeDrafts { .. } => {
-                    Some(Message::Drafts(std::mem::take(&mut self.drafts)))
+                JournalJob::TakeDrafts { store_id, .. } => {
+                    let drafts = std::mem::take(&mut self.drafts).into_iter();
+                    let (theirs, others) = drafts.partition(|draft| draft.store_id == *store_id);
+                    self.drafts = others;
+                    Some(Message::Drafts(theirs))
                 }
                 JournalJob::Order(JournalOrder::Mark(..) | JournalOrder::Drop(_))
                 | JournalJob::PutDraft(_) => None,

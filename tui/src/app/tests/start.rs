@@ -1,3 +1,4 @@
+use crossterm::event::KeyCode;
 use serde_json::json;
 use usher_shared::error::ErrorCode;
 use usher_shared::id::{SessionId, TaskId};
@@ -145,8 +146,8 @@ fn another_session_is_chosen_from_the_list() {
     let other = session(&peer, 77, "docs");
     peer.sessions.push(other.clone());
     peer.alt('s');
-    peer.key(crossterm::event::KeyCode::Down);
-    peer.key(crossterm::event::KeyCode::Enter);
+    peer.key(KeyCode::Down);
+    peer.key(KeyCode::Enter);
     let subscribed = peer.asked_for("session.subscribe");
     assert_eq!(subscribed.last().unwrap()["session_id"], json!(other.id));
     assert_eq!(peer.state.focus, Focus::Chat);
@@ -168,4 +169,18 @@ fn what_was_deleted_elsewhere_leaves_the_lists() {
     assert_eq!(listed(&peer), [peer.session.id]);
     assert!(peer.state.sessions.task(other.task_id).is_none());
     assert_eq!(peer.state.sessions.selected(), Some(peer.session.id));
+}
+
+#[test]
+fn without_a_link_the_open_session_stays_on_the_screen() {
+    let mut peer = Peer::online(120, 40);
+    let other = session(&peer, 77, "another");
+    peer.sessions.push(other);
+    peer.alt('s');
+    peer.disconnect();
+    peer.key(KeyCode::Down);
+    peer.key(KeyCode::Enter);
+    let said = peer.state.toast.as_ref().unwrap().text.clone();
+    assert!(said.starts_with("There is no connection. Another session"), "{said}");
+    assert_eq!(peer.state.mirror().unwrap().session().id, peer.session.id);
 }
