@@ -5,6 +5,7 @@ pub mod cli;
 pub mod driver;
 pub mod i18n;
 pub mod journal;
+mod keyboard;
 pub mod keymap;
 pub mod paths;
 pub mod runtime;

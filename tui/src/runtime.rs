@@ -1,15 +1,13 @@
 //! Runs a screen: waits for one thing, hands it to [`update`], does what that says, and draws
 //! when something may have changed. Decides nothing.
 
-use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::task::Poll;
 use std::time::Duration;
 
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::StreamExt as _;
+use crossterm::event::Event as TerminalEvent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 use usher_shared::client::{Input, Journaling};
 use usher_shared::id::SessionId;
 use usher_shared::time::{MonoMillis, UnixMillis};
@@ -19,6 +17,7 @@ use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
 use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
 use crate::i18n::Localizer;
 use crate::journal::{Journal, JournalAnswer};
+use crate::keyboard;
 use crate::start::current_directory;
 use crate::terminal::{Terminal, restore_on_panic};
 use crate::theme::Theme;
@@ -107,7 +106,7 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         terminal,
         link: Link::spawn(options.server),
         journal: options.journal_dir.map(Journal::spawn),
-        events: EventStream::new(),
+        events: keyboard::read(),
         frame: Frame::Due,
         frame_ms,
         drawn_at: MonoMillis::default(),
@@ -123,7 +122,7 @@ struct Running {
     terminal: Terminal,
     link: Link,
     journal: Option<Journal>,
-    events: EventStream,
+    events: Receiver<io::Result<TerminalEvent>>,
     frame: Frame,
     frame_ms: u64,
     drawn_at: MonoMillis,
@@ -164,19 +163,19 @@ impl Running {
             self.draw_if_due()?;
             let deadline = self.next_deadline();
             let wake = tokio::select! {
-                event = self.events.next() => Wake::Terminal(event),
+                event = self.events.recv() => Wake::Terminal(event),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
                 answer = next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
                 () = sleep(deadline) => Wake::Time,
             };
-            next = self.handle(wake).await?;
+            next = self.handle(wake)?;
         }
     }
 
-    async fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
+    fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
         match wake {
-            Wake::Terminal(first) => self.handle_terminal(first).await,
+            Wake::Terminal(first) => self.handle_terminal(first),
             Wake::Link(Some(input)) => self.handle_link(input),
             // The link's task ends before us only if it panicked.
             Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
@@ -189,7 +188,7 @@ impl Running {
     }
 
     /// Takes all keys that are there: those of one paste must not be drawn one by one.
-    async fn handle_terminal(
+    fn handle_terminal(
         &mut self,
         first: Option<io::Result<TerminalEvent>>,
     ) -> Result<Next, RunError> {
@@ -206,22 +205,12 @@ impl Running {
                 Next::GoOn => {}
                 other @ (Next::Suspend | Next::End(_)) => return Ok(other),
             }
-            match self.ready_event().await {
-                Some(ready) => event = ready,
-                None => break,
+            match self.events.try_recv() {
+                Ok(ready) => event = Some(ready),
+                Err(_) => break,
             }
         }
         Ok(Next::GoOn)
-    }
-
-    /// Returns what the stream has now, without waiting. The stream wakes whoever asked it last, so
-    /// this must ask in the name of our own task.
-    async fn ready_event(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
-        poll_fn(|context| match self.events.poll_next_unpin(context) {
-            Poll::Ready(event) => Poll::Ready(Some(event)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await
     }
 
     fn handle_link(&mut self, first: Box<Input>) -> Result<Next, RunError> {
