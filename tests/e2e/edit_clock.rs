@@ -166,8 +166,9 @@ async fn renewals_count_from_their_own_instant_up_to_the_longest_hold() {
     clock.advance(50_000);
     renew(&mut scene.client, &chat, &lease).await.unwrap();
     clock.advance(49_999);
-    // Not for 60 s from here: nobody holds one for longer than 100 s.
-    assert_eq!(renew(&mut scene.client, &chat, &lease).await.unwrap()["lease_generation"], 3);
+    // Not for 60 s from here: nobody holds one for longer than 100 s, and its holder is told so.
+    let renewed = renew(&mut scene.client, &chat, &lease).await.unwrap();
+    assert_eq!((&renewed["lease_generation"], &renewed["ttl_ms"]), (&3.into(), &1.into()));
     assert!(conflict(&begin(&mut other, &chat, &ids[0]).await));
     clock.advance(1);
     assert_eq!(renew(&mut scene.client, &chat, &lease).await, refused("edit_conflict"));

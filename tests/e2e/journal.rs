@@ -1,8 +1,15 @@
 //! Prompts and drafts outlive the client that they were typed in.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Child, Command};
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
+use rustix::termios::{Winsize, tcsetwinsize};
 use usher_tests::cli::UserHome;
 use usher_tests::journal::{Journal, Kept};
 use usher_tests::pty::Terminal;
@@ -194,6 +201,43 @@ fn what_is_written_before_the_server_answers_survives_as_well() {
     let screen = terminal.wait_for("You said: hi");
     assert_eq!(screen.matches("early words").count(), 1, "{screen}");
     journal.wait_until("one draft", |journal| journal.drafts() == ["early words"]);
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_the_chat_without_a_signal_and_keeps_the_draft() {
+    let user = paused();
+    let (keyboard, mut chat) = without_a_session(&user);
+    rustix::io::write(&keyboard, b"typed and gone").unwrap();
+    let journal = Journal::of(&user);
+    journal.wait_until("a draft", |journal| {
+        // Somebody has to take what is drawn.
+        while rustix::io::read(&keyboard, &mut [0; 4096]).is_ok() {}
+        journal.drafts() == ["typed and gone"]
+    });
+    rustix::io::write(&keyboard, b"!").unwrap();
+    drop(keyboard);
+    assert_eq!(chat.wait().unwrap().code(), Some(129));
+    assert_eq!(journal.drafts(), ["typed and gone!"]);
+}
+
+/// A chat in a terminal whose end no signal tells it of: it leads no session.
+fn without_a_session(user: &UserHome) -> (OwnedFd, Child) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&keyboard, size).unwrap();
+    fcntl_setfl(&keyboard, OFlags::NONBLOCK).unwrap();
+    grantpt(&keyboard).unwrap();
+    unlockpt(&keyboard).unwrap();
+    let path = ptsname(&keyboard, Vec::new()).unwrap();
+    let mut options = File::options();
+    // O_NOCTTY: it does not become the terminal of the tests either.
+    let terminal = options.read(true).write(true).custom_flags(0o400);
+    let terminal = terminal.open(OsStr::from_bytes(path.as_bytes())).unwrap();
+    let mut command = Command::new(usher_tests::binaries::usher());
+    command.env_clear().envs(user.environment()).current_dir(user.home().path("work"));
+    command.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap());
+    (keyboard, command.stderr(terminal).spawn().unwrap())
 }
 
 #[test]

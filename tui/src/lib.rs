@@ -3,6 +3,7 @@
 pub mod app;
 pub mod cli;
 pub mod driver;
+pub mod hangup;
 pub mod i18n;
 pub mod journal;
 mod keyboard;

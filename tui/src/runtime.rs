@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossterm::event::Event as TerminalEvent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::{mpsc, oneshot};
 use usher_shared::client::{Input, Journaling};
 use usher_shared::id::SessionId;
 use usher_shared::time::{MonoMillis, UnixMillis};
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::app::{Attention, Clock, Effect, Message, Options, State, update};
 use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
+use crate::hangup::Line;
 use crate::i18n::Localizer;
 use crate::journal::{Journal, JournalAnswer};
 use crate::keyboard;
@@ -31,6 +32,8 @@ const SLOW_FRAME_MS: u64 = 33;
 const LONGEST_SLEEP_MS: u64 = 5_000;
 /// Things that are handled before the next frame, at most.
 const BATCH_MAX: usize = 512;
+/// What shells call the end of a terminal.
+const HANG_UP: i32 = rustix::process::Signal::HUP.as_raw();
 /// How long a shell may take to stop us. Without job control nothing does.
 const SUSPEND_WAIT: Duration = Duration::from_millis(250);
 
@@ -85,6 +88,7 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         };
     restore_on_panic();
     let mut signals = Signals::new()?;
+    let line = Line::open()?;
     let terminal = Terminal::enter()?;
     let journaling = match options.journal_dir {
         Some(_) => Journaling::Adopting,
@@ -106,12 +110,19 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         terminal,
         link: Link::spawn(options.server),
         journal: options.journal_dir.map(Journal::spawn),
+        hung_up: line.watch(),
         events: keyboard::read(),
         frame: Frame::Due,
         frame_ms,
         drawn_at: MonoMillis::default(),
     };
-    let ended = screen.run(&mut signals).await;
+    let ended = match screen.run(&mut signals).await {
+        Err(_) if line.is_gone() => Ok(Ended::Signal(HANG_UP)),
+        ended => ended,
+    };
+    if line.is_gone() {
+        screen.take_last_keys();
+    }
     screen.write_down_the_rest();
     ended
 }
@@ -122,7 +133,8 @@ struct Running {
     terminal: Terminal,
     link: Link,
     journal: Option<Journal>,
-    events: Receiver<io::Result<TerminalEvent>>,
+    events: mpsc::Receiver<io::Result<TerminalEvent>>,
+    hung_up: oneshot::Receiver<()>,
     frame: Frame,
     frame_ms: u64,
     drawn_at: MonoMillis,
@@ -164,6 +176,7 @@ impl Running {
             let deadline = self.next_deadline();
             let wake = tokio::select! {
                 event = self.events.recv() => Wake::Terminal(event),
+                _ = &mut self.hung_up => Wake::Signal(Signalled::End(HANG_UP)),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
                 answer = next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
@@ -194,7 +207,9 @@ impl Running {
     ) -> Result<Next, RunError> {
         let mut event = first;
         for _ in 0..BATCH_MAX {
-            let event_now = event.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            let Some(event_now) = event else {
+                return Ok(Next::End(Ended::Signal(HANG_UP)));
+            };
             let Some(message) = message_of(event_now?) else {
                 return Ok(Next::GoOn);
             };
@@ -255,6 +270,14 @@ impl Running {
         let jobs = self.state.take_journal_jobs();
         if let Some(journal) = &self.journal {
             journal.hand_over(jobs);
+        }
+    }
+
+    /// What was typed before the terminal went away belongs to the draft.
+    fn take_last_keys(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            // There is nothing left to draw on.
+            let _ = self.handle_terminal(Some(event));
         }
     }
 

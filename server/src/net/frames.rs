@@ -4,6 +4,8 @@ use serde::Serialize;
 use usher_shared::counter::EventSeq;
 use usher_shared::id::{Epoch, SessionId};
 use usher_shared::protocol::frame::{FrameKind, write_frame};
+use usher_shared::protocol::queue::QueueStatus;
+use usher_shared::protocol::session::Session;
 use usher_shared::protocol::turn::{
     EventStamp, PermissionRequested, PermissionResolved, SessionChanged, Stamped, StatusChanged,
     TranscriptDelta, TranscriptMessage, TurnEnded, TurnStarted, notification,
@@ -19,8 +21,8 @@ use crate::service::FindError;
 const JOINED_BYTES_MAX: usize = 64 * 1024;
 
 /// Where a frame stands, and which events before it it stands for.
-#[derive(Clone, Copy)]
-struct Place {
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
     session_id: SessionId,
     epoch: Epoch,
     /// The first event that no earlier frame covered.
@@ -29,7 +31,8 @@ struct Place {
 }
 
 impl Place {
-    fn event_seq(self) -> EventSeq {
+    /// Returns the number of the frame's newest event.
+    pub fn event_seq(self) -> EventSeq {
         EventSeq::new(self.seq)
     }
 
@@ -46,6 +49,31 @@ impl Place {
         };
         Stamped { stamp, event }
     }
+
+    /// Writes the frame of a queue.
+    pub fn queue(self, status: QueueStatus) -> String {
+        let changed =
+            StatusChanged { status, epoch: self.epoch, first_event_seq: self.first_event_seq() };
+        notify(notification::QUEUE_STATUS_CHANGED, changed)
+    }
+
+    /// Writes the frame of a session.
+    pub fn session(self, session: Session) -> String {
+        notify(notification::SESSION_CHANGED, self.stamped(SessionChanged { session }))
+    }
+}
+
+/// One thing to tell.
+#[derive(Debug)]
+pub enum Told {
+    /// This.
+    Frame(String),
+    /// The queue, as it is when this is sent.
+    Queue(Place),
+    /// The session, as it is when this is sent.
+    Session(Place),
+    /// The plan, as it is when this is sent.
+    Plan(Place),
 }
 
 /// Writes a notification.
@@ -54,7 +82,7 @@ pub(super) fn notify(action: &str, payload: impl Serialize) -> String {
         .expect("a notification is plain JSON")
 }
 
-/// Turns events into frames. The last event always has a frame, so that every number is covered.
+/// Turns events into frames.
 ///
 /// # Errors
 /// If the session is gone for this caller, or cannot be read now.
@@ -64,19 +92,33 @@ pub(super) async fn frames(
     first: EventSeq,
     events: &[Broadcast],
 ) -> Result<Vec<String>, FindError> {
+    let mut frames = Vec::new();
+    for told in told(session, context.hub.epoch(), first, events) {
+        frames.push(match told {
+            Told::Frame(frame) => frame,
+            Told::Queue(place) => queue_frame(context, place).await?,
+            Told::Session(place) => session_frame(context, place).await?,
+            Told::Plan(place) => plan_frame(context, place).await?,
+        });
+    }
+    Ok(frames)
+}
+
+/// Sorts events into what is told of them. The last one always has a frame, so that every number is
+/// covered.
+pub fn told(session: SessionId, epoch: Epoch, first: EventSeq, events: &[Broadcast]) -> Vec<Told> {
     let newest = |wanted: fn(&Event) -> bool| {
         events.iter().rposition(|one| matches!(one, Broadcast::Event(event) if wanted(event)))
     };
     let newest_queue = newest(|event| matches!(event, Event::QueueChanged));
     let newest_session = newest(|event| matches!(event, Event::SessionChanged));
     let newest_plan = newest(|event| matches!(event, Event::PlanChanged));
-    let mut frames = Vec::new();
-    let mut place =
-        Place { session_id: session, epoch: context.hub.epoch(), first: first.get(), seq: 0 };
+    let mut all = Vec::new();
+    let mut place = Place { session_id: session, epoch, first: first.get(), seq: 0 };
     let mut joined: Option<TranscriptDelta> = None;
     for (index, broadcast) in events.iter().enumerate() {
         place.seq = first.get() + index as u64;
-        let frame = match broadcast {
+        let told = match broadcast {
             Broadcast::Delta { message_id, seq, offset, text } => {
                 let delta = joined.get_or_insert_with(|| TranscriptDelta {
                     message_id: *message_id,
@@ -91,21 +133,15 @@ pub(super) async fn frames(
                     continue;
                 }
                 let delta = joined.take().expect("a delta was just put there");
-                notify(notification::TRANSCRIPT_DELTA, place.stamped(delta))
+                Told::Frame(notify(notification::TRANSCRIPT_DELTA, place.stamped(delta)))
             }
             Broadcast::Event(event) => match &**event {
-                Event::QueueChanged if Some(index) == newest_queue => {
-                    queue_frame(context, place).await?
-                }
-                Event::SessionChanged if Some(index) == newest_session => {
-                    session_frame(context, place).await?
-                }
-                Event::PlanChanged if Some(index) == newest_plan => {
-                    plan_frame(context, place).await?
-                }
+                Event::QueueChanged if Some(index) == newest_queue => Told::Queue(place),
+                Event::SessionChanged if Some(index) == newest_session => Told::Session(place),
+                Event::PlanChanged if Some(index) == newest_plan => Told::Plan(place),
                 Event::TurnStarted(turn_id) => {
                     let started = TurnStarted { turn_id: *turn_id };
-                    notify(notification::TURN_STARTED, place.stamped(started))
+                    Told::Frame(notify(notification::TURN_STARTED, place.stamped(started)))
                 }
                 Event::TurnEnded { turn_id, outcome, reason, text } => {
                     let ended = TurnEnded {
@@ -114,7 +150,7 @@ pub(super) async fn frames(
                         reason: reason.map(wire::turn_reason),
                         text: text.clone(),
                     };
-                    notify(notification::TURN_ENDED, place.stamped(ended))
+                    Told::Frame(notify(notification::TURN_ENDED, place.stamped(ended)))
                 }
                 Event::MessageWritten(message) => {
                     let written = TranscriptMessage {
@@ -123,7 +159,7 @@ pub(super) async fn frames(
                         epoch: place.epoch,
                         first_event_seq: place.first_event_seq(),
                     };
-                    notify(notification::TRANSCRIPT_MESSAGE, written)
+                    Told::Frame(notify(notification::TRANSCRIPT_MESSAGE, written))
                 }
                 // Replaced by a later one, or never told.
                 Event::QueueChanged
@@ -141,7 +177,7 @@ pub(super) async fn frames(
             },
             Broadcast::PermissionRequested(question) => {
                 let asked = PermissionRequested { permission: wire::permission(question.clone()) };
-                notify(notification::PERMISSION_REQUESTED, place.stamped(asked))
+                Told::Frame(notify(notification::PERMISSION_REQUESTED, place.stamped(asked)))
             }
             Broadcast::PermissionResolved { id, answer, reason } => {
                 let resolved = PermissionResolved {
@@ -150,13 +186,13 @@ pub(super) async fn frames(
                     by: answer.as_ref().map(|answer| wire::user(&answer.by)),
                     reason: *reason,
                 };
-                notify(notification::PERMISSION_RESOLVED, place.stamped(resolved))
+                Told::Frame(notify(notification::PERMISSION_RESOLVED, place.stamped(resolved)))
             }
         };
-        frames.push(frame);
+        all.push(told);
         place.first = place.seq + 1;
     }
-    Ok(frames)
+    all
 }
 
 fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
@@ -168,19 +204,13 @@ fn continues(delta: &TranscriptDelta, next: &Broadcast) -> bool {
 
 async fn queue_frame(context: &Context, place: Place) -> Result<String, FindError> {
     let view = context.service.watched_queue(context.caller.clone(), place.session_id).await?;
-    let changed = StatusChanged {
-        status: wire::status(view, place.event_seq(), &context.viewer()),
-        epoch: place.epoch,
-        first_event_seq: place.first_event_seq(),
-    };
-    Ok(notify(notification::QUEUE_STATUS_CHANGED, changed))
+    Ok(place.queue(wire::status(view, place.event_seq(), &context.viewer())))
 }
 
 async fn session_frame(context: &Context, place: Place) -> Result<String, FindError> {
     let session = context.service.session(context.caller.clone(), place.session_id).await?;
     let question = context.service.questions().get(session.id);
-    let changed = SessionChanged { session: wire::session(&session, question) };
-    Ok(notify(notification::SESSION_CHANGED, place.stamped(changed)))
+    Ok(place.session(wire::session(&session, question)))
 }
 
 async fn plan_frame(context: &Context, place: Place) -> Result<String, FindError> {

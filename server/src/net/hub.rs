@@ -76,8 +76,13 @@ impl Default for Hub {
 impl Hub {
     /// Makes the hub of one server start.
     pub fn new() -> Self {
+        Self::of(Epoch::from_uuid(fresh_uuid()))
+    }
+
+    /// Makes the hub of the server start that has this name.
+    pub fn of(epoch: Epoch) -> Self {
         Self {
-            epoch: Epoch::from_uuid(fresh_uuid()),
+            epoch,
             rings: Mutex::new(Rings {
                 by_session: HashMap::new(),
                 live: LiveTexts::default(),

@@ -21,10 +21,11 @@ mod server;
 mod sink;
 mod tls;
 mod welcome;
-mod wire;
+pub mod wire;
 
 pub use access::Access;
-pub use hub::Hub;
+pub use frames::{Told, told};
+pub use hub::{Hub, Missed, Watched};
 pub use links::LinkBounds;
 pub use listener::{ListenAddress, Listeners};
 pub use news::News;

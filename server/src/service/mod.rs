@@ -87,11 +87,6 @@ impl Service {
         &self.agents
     }
 
-    /// Returns how long an edit lease lives without a renewal, milliseconds.
-    pub fn lease_ttl(&self) -> u64 {
-        self.lease_times.ttl.unsigned_abs()
-    }
-
     /// Returns the open questions.
     pub fn questions(&self) -> &Questions {
         &self.questions

@@ -399,6 +399,10 @@ impl Keeper {
             }
             // An earlier attempt may have been done, and have ended the lease.
             Answer::Refused(error) if ends_lease(error.code) => self.check(out),
+            // So may it have been if this one was refused before the server looked.
+            Answer::Refused(error) if save.attempts > 1 && !proves_unsaved(error.code) => {
+                self.check(out);
+            }
             Answer::Refused(error) => {
                 open.phase = Phase::Editing(*lease);
                 out.event(Event::SaveRefused(error));
@@ -582,5 +586,14 @@ const fn ends_lease(code: ErrorCode) -> bool {
             | ErrorCode::NotFound
             | ErrorCode::Forbidden
             | ErrorCode::Unauthorized
+    )
+}
+
+/// Tells whether this answer to a save proves that no earlier attempt was done: the server decides it
+/// only after it looked for the operation.
+const fn proves_unsaved(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::Validation | ErrorCode::AttachmentUnavailable | ErrorCode::ReferenceInvalid
     )
 }

@@ -331,15 +331,16 @@ impl Track {
     /// leave now.
     fn save_as_sent(&mut self, server: ServerFacts, now: MonoMillis, out: &mut Outbox) -> bool {
         match self.saved {
-            Saved::Failed | Saved::OnDisk(JournalStage::Sent | JournalStage::Refused(_)) => {
+            // A row that comes too late must not say that nothing has left.
+            Saved::Failed => {
+                self.mark_as_sent(server, out);
                 return true;
             }
+            Saved::OnDisk(JournalStage::Sent | JournalStage::Refused(_)) => return true,
             Saved::Unasked if !out.journals() => return true,
             Saved::Unasked => self.keep(JournalStage::Sent, server, out),
             Saved::OnDisk(JournalStage::Unsent) => {
-                let id = self.delivery.admission_id.clone();
-                let order = JournalOrder::Mark(id, JournalStage::Sent, server.receipts);
-                out.push(Output::Journal(order));
+                self.mark_as_sent(server, out);
                 self.saved = Saved::Writing(JournalStage::Sent);
             }
             Saved::Writing(_) => {}
@@ -347,6 +348,12 @@ impl Track {
         self.phase = Phase::Saving { until: now.plus(JOURNAL_WAIT_MS) };
         self.show(DeliveryState::Saving, now, out);
         false
+    }
+
+    fn mark_as_sent(&self, server: ServerFacts, out: &mut Outbox) {
+        let id = self.delivery.admission_id.clone();
+        let order = JournalOrder::Mark(id, JournalStage::Sent, server.receipts);
+        out.push(Output::Journal(order));
     }
 
     /// Writes down what cannot leave yet.

@@ -35,9 +35,20 @@ enum Subscription {
     /// To be asked for as soon as there is a link and it is `at`.
     Wanted { start: Start, at: MonoMillis },
     /// Asked for.
-    Asked,
+    Asked { start: Start },
     /// Events come.
     Live,
+}
+
+impl Subscription {
+    /// What the next subscription asks for if this one is lost: whoever needs a whole picture needs
+    /// it over any link.
+    const fn start(self) -> Start {
+        match self {
+            Self::Wanted { start, .. } | Self::Asked { start } => start,
+            Self::Live => Start::AfterWhatIsKnown,
+        }
+    }
 }
 
 struct Opened {
@@ -104,7 +115,7 @@ impl Watch {
     /// The link is gone: the subscription with it.
     pub(super) fn link_lost(&mut self, now: MonoMillis) {
         if let Some(opened) = &mut self.opened {
-            opened.want(Start::AfterWhatIsKnown, now);
+            opened.want(opened.subscription.start(), now);
         }
     }
 
@@ -130,13 +141,13 @@ impl Watch {
         };
         let purpose = Purpose::Subscribe { opening: opened.opening };
         out.request(purpose, &request, now.plus(REPLY_TIMEOUT_MS), now);
-        opened.subscription = Subscription::Asked;
+        opened.subscription = Subscription::Asked { start };
     }
 
     pub(super) fn next_deadline(&self) -> Option<MonoMillis> {
         match self.opened.as_ref()?.subscription {
             Subscription::Wanted { at, .. } => Some(at),
-            Subscription::Asked | Subscription::Live => None,
+            Subscription::Asked { .. } | Subscription::Live => None,
         }
     }
 
@@ -160,7 +171,7 @@ impl Watch {
                 let wait_ms = error.details.get("retry_after_ms");
                 let wait_ms = wait_ms.and_then(serde_json::Value::as_u64).unwrap_or(0);
                 let wait_ms = wait_ms.clamp(SUBSCRIBE_AGAIN_MS, BACKOFF_LONGEST_MS);
-                opened.want(Start::AfterWhatIsKnown, now.plus(wait_ms));
+                opened.want(opened.subscription.start(), now.plus(wait_ms));
             }
             Answer::Refused(error) => self.refuse(error, out),
         }

@@ -35,7 +35,8 @@ pub struct EditLease {
     pub lease_generation: LeaseGeneration,
     /// When it ends unless it is renewed before.
     pub expires_at: UnixMillis,
-    /// How long a renewal lasts, milliseconds.
+    /// How long it lasts from here unless it is renewed, milliseconds: less than usual when nobody may
+    /// hold it for longer.
     pub ttl_ms: u64,
 }
 

@@ -10,9 +10,16 @@ use usher_shared::protocol::edit::{
 
 use super::queue::lanes;
 use super::{Routed, Router};
+use crate::clock::now;
 use crate::domain::lease::Ask;
 use crate::net::lanes::Lane;
-use crate::net::wire;
+use crate::net::wire::{self, Refused};
+use crate::service::EditError;
+use crate::store::TransactError;
+
+fn refused(error: TransactError<EditError>) -> Refused {
+    wire::transact_error(error, |error| wire::edit_error(error, now()))
+}
 
 impl Router {
     pub(super) fn edit_begin(self, params: EditBeginParams) -> Routed {
@@ -25,11 +32,10 @@ impl Router {
                 context.edits.store(true, Ordering::Relaxed);
                 let (service, caller) = (&context.service, context.caller.clone());
                 let begun = service.begin_edit(caller, target, entry_id, context.link).await;
-                let (granted, entry) =
-                    begun.map_err(|error| wire::transact_error(error, wire::edit_error))?;
+                let (granted, entry) = begun.map_err(refused)?;
                 let viewer = context.viewer();
                 Ok(EditBeginReply {
-                    lease: wire::edit_lease(&target, &granted, service.lease_ttl(), viewer.now),
+                    lease: wire::edit_lease(&target, &granted, viewer.now),
                     entry: wire::edited(&target, entry, &granted, &viewer),
                 })
             },
@@ -46,9 +52,8 @@ impl Router {
                 let (service, caller) = (&context.service, context.caller.clone());
                 let renewed =
                     service.renew_edit(caller, target, entry_id, lease_id, context.link).await;
-                let granted =
-                    renewed.map_err(|error| wire::transact_error(error, wire::edit_error))?;
-                Ok(wire::edit_lease(&target, &granted, service.lease_ttl(), context.viewer().now))
+                let granted = renewed.map_err(refused)?;
+                Ok(wire::edit_lease(&target, &granted, context.viewer().now))
             },
         )
     }
@@ -64,7 +69,7 @@ impl Router {
         self.work([Lane::Session(session_id)], EditEndParams::ACTION, move |context| async move {
             let (service, caller, link) = (context.service, context.caller, context.link);
             let ended = service.end_edit(caller, target, entry_id, lease_id, link, ask).await;
-            ended.map_err(|error| wire::transact_error(error, wire::edit_error))?;
+            ended.map_err(refused)?;
             Ok(EditEndReply { session_id, entry_id })
         })
     }
@@ -76,8 +81,7 @@ impl Router {
         let lanes = lanes(target.session_id, edit.attachments.as_deref().unwrap_or_default());
         self.work(lanes, QueueUpdateParams::ACTION, move |context| async move {
             let saved = context.service.save_edit(context.caller, target, entry_id, edit).await;
-            let target_revision =
-                saved.map_err(|error| wire::transact_error(error, wire::edit_error))?;
+            let target_revision = saved.map_err(refused)?;
             Ok(QueueUpdateReply { entry_id, operation_id, target_revision })
         })
     }

@@ -15,7 +15,7 @@ use crate::domain::lease::{Granted, Lease, Leases, LinkId};
 use crate::domain::session::Target;
 
 /// Checks shape and hard bounds of an edit.
-pub(in crate::net) fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Edit, WireError> {
+pub fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Edit, WireError> {
     let fingerprint = edit_fingerprint(&params).map_err(not_encoded)?;
     Ok(Edit {
         lease_id: params.lease_id,
@@ -30,12 +30,7 @@ pub(in crate::net) fn edit(params: QueueUpdateParams, link: LinkId) -> Result<Ed
 }
 
 /// A lease as its holder is told.
-pub(in crate::net) fn edit_lease(
-    target: &Target,
-    granted: &Granted,
-    ttl_ms: u64,
-    now: UnixMillis,
-) -> EditLease {
+pub fn edit_lease(target: &Target, granted: &Granted, now: UnixMillis) -> EditLease {
     EditLease {
         session_id: target.session_id,
         entry_id: granted.lease.entry_id,
@@ -43,12 +38,12 @@ pub(in crate::net) fn edit_lease(
         target_revision: granted.revision,
         lease_generation: granted.lease.generation,
         expires_at: later(now, granted.lasts),
-        ttl_ms,
+        ttl_ms: granted.lasts.max(0).unsigned_abs(),
     }
 }
 
 /// An entry as whoever has begun to edit it is told.
-pub(in crate::net) fn edited(
+pub fn edited(
     target: &Target,
     entry: Entry,
     granted: &Granted,
@@ -59,12 +54,7 @@ pub(in crate::net) fn edited(
 }
 
 /// An entry with who edits it.
-pub(in crate::net) fn shown(
-    target: &Target,
-    entry: Entry,
-    leases: &Leases,
-    viewer: &Viewer<'_>,
-) -> QueuedMessage {
+pub fn shown(target: &Target, entry: Entry, leases: &Leases, viewer: &Viewer<'_>) -> QueuedMessage {
     let live = leases.live(entry.id);
     let editing = live.map(|lease| editing(lease, leases.lasts(lease), viewer));
     QueuedMessage { editing, ..queued(target, entry, false) }

@@ -3,10 +3,10 @@
 use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::TurnId;
 use usher_shared::limits::{ATTACHMENT_BYTES_MAX, METADATA_BYTES_MAX, PLAN_COMMENTS_MAX};
+use usher_shared::time::UnixMillis;
 
 use super::edit::later;
 use super::{CommitUnknown, Refused};
-use crate::clock::now;
 use crate::domain::admission::AdmitRefusal;
 use crate::domain::attachment::{AppendRefusal, TakeRefusal};
 use crate::domain::edit::EditRefusal;
@@ -67,7 +67,8 @@ pub(in crate::net) fn transact_error<E>(
     }
 }
 
-pub(in crate::net) fn add_error(error: AddError) -> WireError {
+/// Answers an admission that was refused.
+pub fn add_error(error: AddError) -> WireError {
     match error {
         AddError::Unavailable(_) => unavailable(),
         AddError::Store(error) => store_failed(&error),
@@ -132,7 +133,8 @@ fn queue_full(queue_size: u64, max: u64) -> WireError {
         .with("max", max)
 }
 
-pub(in crate::net) fn queue_error(error: QueueError) -> WireError {
+/// Answers an operation on a queue that was refused.
+pub fn queue_error(error: QueueError) -> WireError {
     let text = error.to_string();
     match error {
         QueueError::Unavailable(_) => unavailable(),
@@ -167,14 +169,15 @@ pub(in crate::net) fn queue_error(error: QueueError) -> WireError {
     }
 }
 
-pub(in crate::net) fn edit_error(error: EditError) -> WireError {
+/// Answers an edit that was refused, as of `now`.
+pub fn edit_error(error: EditError, now: UnixMillis) -> WireError {
     let text = error.to_string();
     match error {
         EditError::Unavailable(_) => unavailable(),
         EditError::EntryNotFound => WireError::new(ErrorCode::EntryNotFound, text),
         EditError::Taken { holder_is_you, lasts } => WireError::new(ErrorCode::EditConflict, text)
             .with("holder_is_you", holder_is_you)
-            .with("expires_at", later(now(), lasts).to_string()),
+            .with("expires_at", later(now, lasts).to_string()),
         EditError::Refused(refusal) => match refusal {
             EditRefusal::NotHeld(_) | EditRefusal::TooMany => {
                 WireError::new(ErrorCode::EditConflict, text)
@@ -221,7 +224,8 @@ fn turn_changed(open: Option<TurnId>) -> WireError {
         .with("turn_id", open.map(|turn| turn.to_string()))
 }
 
-pub(in crate::net) fn turn_error(error: TurnError) -> WireError {
+/// Answers an operation on a turn that was refused.
+pub fn turn_error(error: TurnError) -> WireError {
     let text = error.to_string();
     match error {
         TurnError::Unavailable(_) => unavailable(),
@@ -235,7 +239,8 @@ pub(in crate::net) fn turn_error(error: TurnError) -> WireError {
     }
 }
 
-pub(in crate::net) fn session_error(error: SessionError) -> WireError {
+/// Answers an operation on a session that was refused.
+pub fn session_error(error: SessionError) -> WireError {
     let text = error.to_string();
     match error {
         SessionError::Unavailable(_) => unavailable(),
@@ -260,7 +265,8 @@ pub(in crate::net) fn settings_error(error: SettingsError) -> WireError {
     }
 }
 
-pub(in crate::net) fn find_error(error: FindError) -> WireError {
+/// Answers what was not found.
+pub fn find_error(error: FindError) -> WireError {
     match error {
         FindError::NotFound => WireError::new(ErrorCode::NotFound, "not found"),
         FindError::Store(error) => store_broken(&error),

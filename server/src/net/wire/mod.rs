@@ -1,4 +1,5 @@
-//! The protocol's words to the domain's and back: the only place that sees both.
+//! The protocol's words to the domain's and back: the only place that sees both. Pure, so that
+//! another front of the same rules can speak the same protocol.
 
 mod edit;
 mod enclosed;
@@ -17,19 +18,21 @@ use usher_shared::limits::CLIENT_QUEUE_ID_BYTES_MAX;
 use usher_shared::protocol::session::Identity;
 use usher_shared::time::UnixMillis;
 
-pub(super) use edit::{edit, edit_lease, edited, shown};
+pub use edit::{edit, edit_lease, edited, shown};
 pub(super) use enclosed::{Announced, described};
 use strict::Strict;
 
+pub use error::{add_error, edit_error, find_error, queue_error, session_error, turn_error};
 pub(super) use error::{
-    add_error, edit_error, find_error, make_error, plan_error, queue_error, session_error,
-    settings_error, text_error, too_many, transact_error, turn_error, upload_error,
+    make_error, plan_error, settings_error, text_error, too_many, transact_error, upload_error,
 };
 pub(super) use plan::{comment, comment_update, new_comment, plan};
-pub(super) use queue::{admitted, send_now, status, submission};
-pub(super) use session::{existing_directory, permission, session, task, task_request, user};
+pub(super) use queue::send_now;
+pub use queue::{admitted, status, submission};
+pub(super) use session::{existing_directory, permission, task, task_request};
+pub use session::{session, user};
 pub(super) use size::fitting;
-pub(super) use transcript::{PageEnd, message, page, turn_reason};
+pub use transcript::{PageEnd, message, page, turn_reason};
 
 use crate::domain::lease::LinkId;
 use crate::domain::session::{Caller, Target};
@@ -41,13 +44,13 @@ pub(super) struct CommitUnknown;
 pub(super) type Refused = Result<WireError, CommitUnknown>;
 
 /// Who is shown something.
-pub(super) struct Viewer<'a> {
+pub struct Viewer<'a> {
     /// The user.
-    pub(super) caller: &'a Caller,
+    pub caller: &'a Caller,
     /// The connection.
-    pub(super) link: LinkId,
+    pub link: LinkId,
     /// When.
-    pub(super) now: UnixMillis,
+    pub now: UnixMillis,
 }
 
 /// The longest name of a field that an error repeats, bytes: ours are shorter.
@@ -57,7 +60,7 @@ const FIELD_BYTES_MAX: usize = 128;
 ///
 /// # Errors
 /// `validation` with the field that is missing or wrong.
-pub(super) fn parse<R: DeserializeOwned>(payload: &str) -> Result<R, WireError> {
+pub fn parse<R: DeserializeOwned>(payload: &str) -> Result<R, WireError> {
     let mut reader = serde_json::Deserializer::from_str(payload);
     R::deserialize(Strict(&mut reader)).map_err(|_| field_error::<R>(payload))
 }
@@ -140,7 +143,8 @@ fn identity_field(payload: &str) -> Option<String> {
     Some(error.path().to_string()).filter(|path| path != ".")
 }
 
-pub(super) fn target(identity: &Identity) -> Target {
+/// Returns what a request names.
+pub fn target(identity: &Identity) -> Target {
     Target {
         task_id: identity.task_id,
         session_id: identity.session_id,

@@ -27,7 +27,7 @@ fn sender(caller: &Caller) -> QueuedBy {
 }
 
 /// Checks shape and hard bounds of an admission.
-pub(in crate::net) fn submission(
+pub fn submission(
     params: QueueAddParams,
     caller: &Caller,
 ) -> Result<(Target, Submission), WireError> {
@@ -144,7 +144,8 @@ pub(in crate::net) fn queued(
     }
 }
 
-pub(in crate::net) fn admitted(target: &Target, admitted: Admitted) -> QueueAddReply {
+/// Answers an admission.
+pub fn admitted(target: &Target, admitted: Admitted) -> QueueAddReply {
     let admission = Admission {
         outcome: admitted.outcome,
         accepted_queue_id: admitted.entry.id,
@@ -159,11 +160,7 @@ const ENVELOPE_BYTES: usize = 1_024;
 
 /// A status frame has at most [`STATUS_BYTES_MAX`]: what does not fit whole is a stub, and so is
 /// everything behind it.
-pub(in crate::net) fn status(
-    view: QueueView,
-    event_seq: EventSeq,
-    viewer: &Viewer<'_>,
-) -> QueueStatus {
+pub fn status(view: QueueView, event_seq: EventSeq, viewer: &Viewer<'_>) -> QueueStatus {
     let QueueView { session, entries, policy, leases } = view;
     let blocked = match session.queue.auto_run {
         AutoRun::On => entries.first().and_then(|head| leases.blocks(head.id)),

@@ -46,7 +46,8 @@ pub(in crate::net) fn task_request(params: TaskCreateParams) -> Result<TaskReque
     })
 }
 
-pub(in crate::net) fn user(caller: &Caller) -> User {
+/// A user as clients are told.
+pub fn user(caller: &Caller) -> User {
     User { id: caller.id, name: caller.name.clone() }
 }
 
@@ -65,10 +66,7 @@ pub(in crate::net) fn task(task: Task) -> wire_task::Task {
 }
 
 /// `question` is the session's open one.
-pub(in crate::net) fn session(
-    session: &Session,
-    question: Option<Question>,
-) -> wire_session::Session {
+pub fn session(session: &Session, question: Option<Question>) -> wire_session::Session {
     let state = match (session.state(), &question) {
         (SessionState::Running, Some(_)) => SessionState::AwaitingPermission,
         (state, _) => state,

@@ -17,11 +17,7 @@ use crate::store::Page;
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A page as far as it fits into an answer: the messages next to where it was asked for.
-pub(in crate::net) fn page(
-    page: &Page,
-    from: PageEnd,
-    live: Option<&LiveText>,
-) -> TranscriptPageReply {
+pub fn page(page: &Page, from: PageEnd, live: Option<&LiveText>) -> TranscriptPageReply {
     let shown = page.messages.iter().map(|message| message_live(message, live));
     let messages = match from {
         PageEnd::Oldest => fitting(shown, PAGE_BYTES_MAX),
@@ -39,12 +35,15 @@ pub(in crate::net) fn page(
 
 /// From which end a page is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::net) enum PageEnd {
+pub enum PageEnd {
+    /// From the oldest message on.
     Oldest,
+    /// From the newest message back.
     Newest,
 }
 
-pub(in crate::net) fn message(message: &Message) -> wire_transcript::Message {
+/// A message as clients are told.
+pub fn message(message: &Message) -> wire_transcript::Message {
     let content = cut_at_char(&message.content, MESSAGE_CONTENT_BYTES_MAX);
     wire_transcript::Message {
         id: message.id,
@@ -87,7 +86,7 @@ fn message_live(stored: &Message, live: Option<&LiveText>) -> wire_transcript::M
 
 /// Returns the word that the protocol has for why a turn ended. That an agent lacks what a prompt asks
 /// for is one way of not starting; which of them it was says the message in the transcript.
-pub(in crate::net) const fn turn_reason(reason: TurnReason) -> TurnReason {
+pub const fn turn_reason(reason: TurnReason) -> TurnReason {
     match reason {
         TurnReason::ModelUnavailable | TurnReason::PlanModeUnavailable => TurnReason::StartFailed,
         TurnReason::Refused

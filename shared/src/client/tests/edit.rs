@@ -412,6 +412,30 @@ fn a_conflict_after_an_attempt_without_an_answer_proves_nothing() {
 }
 
 #[test]
+fn a_refusal_after_an_attempt_without_an_answer_proves_only_what_was_looked_at() {
+    for (code, is_proof) in [
+        (ErrorCode::AttachmentUnavailable, true),
+        (ErrorCode::ReferenceInvalid, true),
+        (ErrorCode::QueueAdmissionUnavailable, false),
+        (ErrorCode::RateLimited, false),
+        (ErrorCode::ShuttingDown, false),
+        (ErrorCode::Internal, false),
+    ] {
+        let (mut rig, _) = Rig::saving();
+        rig.wait_alive(10_000);
+        let second = rig.take("message.queue.update");
+        rig.refuse(&second, &error(code));
+        if is_proof {
+            assert_eq!(rig.state(), Some(EditState::Editing), "{code}");
+            continue;
+        }
+        let look = rig.take("message.queue.entry.get");
+        rig.reply(&look, &entry_with("new text", 2));
+        assert_eq!(rig.ends(), [EditEnd::Saved(TargetRevision::new(2))], "{code}");
+    }
+}
+
+#[test]
 fn a_save_that_is_under_way_is_decided_by_its_own_answer() {
     let (mut rig, update) = Rig::saving();
     rig.tell_lost(1, EditLost::Sent);

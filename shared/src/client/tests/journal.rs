@@ -194,6 +194,22 @@ fn a_prompt_is_sent_and_its_user_told_if_it_cannot_be_written() {
 }
 
 #[test]
+fn a_row_that_comes_after_its_prompt_has_left_does_not_say_that_it_has_not() {
+    let mut rig = Rig::writing();
+    rig.submit(1, "k1", "first");
+    rig.on_disk("k1");
+    rig.submit(1, "k2", "second");
+    let add = rig.take("message.queue.add");
+    rig.reply(&add, &add_reply("k1", AdmissionOutcome::Admitted));
+    rig.orders();
+    rig.wait(JOURNAL_WAIT_MS);
+    rig.take("message.queue.add");
+    assert_eq!(rig.orders(), ["mark k2 Sent"]);
+    rig.on_disk("k2");
+    assert_eq!((rig.orders(), rig.actions()), (vec![], vec![]));
+}
+
+#[test]
 fn a_link_that_goes_while_the_row_is_written_leaves_the_prompt_waiting() {
     let mut rig = Rig::writing();
     rig.submit(1, "k1", "hello");

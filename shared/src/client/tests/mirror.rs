@@ -253,6 +253,22 @@ fn a_reset_is_followed_by_a_whole_picture() {
 }
 
 #[test]
+fn a_whole_picture_that_is_wanted_is_wanted_over_the_next_link_too() {
+    let mut rig = Rig::with_session();
+    let mut reset = session(1);
+    reset.incarnation_id = incarnation(50);
+    let event = stamped(1, 11, serde_json::to_value(&reset).unwrap());
+    rig.notify("session.changed", &event);
+    rig.take(SUBSCRIBE);
+    rig.blink();
+    let subscribe = rig.take(SUBSCRIBE);
+    assert_eq!(subscribe.payload, json!({"session_id": session_id(1)}));
+    rig.refuse(&subscribe, &error(ErrorCode::RateLimited));
+    rig.wait(1_000);
+    assert_eq!(rig.take(SUBSCRIBE).payload, json!({"session_id": session_id(1)}));
+}
+
+#[test]
 fn turns_and_questions_are_told_of_once() {
     let mut rig = Rig::with_session();
     let started = stamped(1, 11, json!({"turn_id": turn_id(1)}));
