@@ -1,8 +1,12 @@
 //! `usher send --attach`: files that go with a prompt.
 
 use std::fs;
+use std::time::Instant;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use usher_tests::PATIENCE;
 use usher_tests::cli::{Ran, UserHome};
 
 /// Runs a prompt with files through an agent that says what it got.
@@ -68,10 +72,13 @@ fn files_that_cannot_go_are_named_before_anything_is_sent() {
     let work = user.home().path("work");
     fs::File::create(work.join("huge")).unwrap().set_len(104_857_601).unwrap();
     fs::write(work.join("small"), "x").unwrap();
+    mknodat(CWD, work.join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let too_many: Vec<&str> = std::iter::repeat_n(["--attach", "small"], 11).flatten().collect();
     for (args, said) in [
         (vec!["--attach", "missing"], "missing"),
-        (vec!["--attach", "."], "."),
+        (vec!["--attach", "."], "folder"),
+        (vec!["--attach", "pipe"], "pipe"),
+        (vec!["--attach", "/dev/zero"], "device"),
         (vec!["--attach", "huge"], "100 MiB"),
         (vec!["--id", "k", "--attach", "huge"], "10 MiB"),
         (too_many, "10 files"),
@@ -82,4 +89,39 @@ fn files_that_cannot_go_are_named_before_anything_is_sent() {
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?} {ran:?}");
         assert!(ran.stderr.contains(said), "{args:?} {ran:?}");
     }
+}
+
+/// Waits until a process has read so many bytes.
+fn wait_until_read(pid: u32, bytes: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+        let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+        if read.parse::<usize>().unwrap() >= bytes {
+            return;
+        }
+        assert!(Instant::now() < deadline, "it never reads: {counts}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_goes_up_is_named_and_nothing_is_sent() {
+    let user = UserHome::new();
+    assert_eq!(user.usher(&["send", "--wait", "hi"]).code, 0);
+    for (name, size, then) in [("changed", 4_000_000, 4_000_000), ("cut", 4_000_000, 10)] {
+        let path = user.home().path("work").join(name);
+        fs::write(&path, vec![7; size]).unwrap();
+        user.signal_server(Signal::STOP);
+        let child = user.start_usher_piped(&["send", "--attach", name, "look"]);
+        wait_until_read(child.id(), size);
+        fs::write(&path, vec![8; then]).unwrap();
+        user.signal_server(Signal::CONT);
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{name} changed while")), "{said}");
+    }
+    let list = user.usher(&["queue", "list", "--json"]).json().pop().unwrap();
+    assert_eq!(list["entries"], json!([]));
 }

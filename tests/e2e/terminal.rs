@@ -195,6 +195,25 @@ fn a_signal_ends_it_with_the_terminal_restored() {
     }
 }
 
+#[test]
+fn more_keys_than_the_terminal_holds_all_arrive() {
+    let user = UserHome::new();
+    let mut terminal = Terminal::open(&user, 80, 24, &[]);
+    terminal.wait_for("Welcome");
+    terminal.type_ahead(format!("{} the end", "x".repeat(30_000)));
+    terminal.wait_for(" the end");
+}
+
+#[test]
+fn a_terminal_that_goes_away_in_the_middle_of_typing_ends_the_program() {
+    let user = UserHome::new();
+    for keys in [10_000, 15_000, 20_000, 25_000] {
+        let terminal = Terminal::open(&user, 80, 24, &[]);
+        terminal.wait_for("›");
+        terminal.take_away(&"x".repeat(keys));
+    }
+}
+
 fn contains(bytes: &[u8], what: &[u8]) -> bool {
     bytes.windows(what.len()).any(|window| window == what)
 }

@@ -101,6 +101,13 @@ impl UserHome {
         self.command(args).stdin(Stdio::null()).spawn().expect("usher runs")
     }
 
+    /// The same, with its output kept for `wait_with_output`.
+    pub fn start_usher_piped(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("usher runs")
+    }
+
     /// Sends the user's own server a signal.
     pub fn signal_server(&self, signal: Signal) {
         let path = self.home.path("data/usher/usherd.pid");

@@ -30,6 +30,8 @@ struct Seen {
     parser: vt100::Parser,
     bytes: Vec<u8>,
     open: bool,
+    /// Whether somebody still looks: else the terminal is closed with the next output.
+    wanted: bool,
 }
 
 impl Terminal {
@@ -51,6 +53,7 @@ impl Terminal {
                 parser: vt100::Parser::new(cells(rows), cells(columns), 0),
                 bytes: Vec::new(),
                 open: true,
+                wanted: true,
             }),
             changed: Condvar::new(),
         });
@@ -66,6 +69,13 @@ impl Terminal {
         let keyboard = self.keyboard.as_mut().expect("the terminal is open");
         keyboard.write_all(keys.as_bytes()).expect("the terminal takes keys");
         keyboard.flush().expect("the terminal takes keys");
+    }
+
+    /// Types more keys than a terminal holds, and waits for nothing; it takes no others after that.
+    pub fn type_ahead(&mut self, keys: String) {
+        let mut keyboard = self.keyboard.take().expect("the terminal is open");
+        // An error: the terminal is gone.
+        thread::spawn(move || drop(keyboard.write_all(keys.as_bytes())));
     }
 
     /// Types a line, presses Enter, and waits until the composer has let go of it.
@@ -172,6 +182,20 @@ impl Terminal {
         self.child.wait().expect("our own child can be waited for");
     }
 
+    /// Takes the terminal away while the program reads and writes: nobody but the kernel tells it.
+    /// Waits until it is gone.
+    pub fn take_away(mut self, keys: &str) {
+        self.type_keys(keys);
+        self.output.lock().wanted = false;
+        self.keyboard = None;
+        self.master = None;
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait().expect("our own child can be waited for").is_none() {
+            assert!(Instant::now() < deadline, "usher outlives its terminal");
+            thread::yield_now();
+        }
+    }
+
     fn hang_up(&mut self) {
         self.keyboard = None;
         self.master = None;
@@ -213,7 +237,7 @@ impl Output {
             let mut seen = self.lock();
             seen.parser.process(&buffer[..read]);
             seen.bytes.extend_from_slice(&buffer[..read]);
-            seen.open = read > 0;
+            seen.open = read > 0 && seen.wanted;
             let open = seen.open;
             drop(seen);
             self.changed.notify_all();

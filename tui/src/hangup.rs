@@ -1,7 +1,7 @@
 //! Notices that the terminal is gone.
 //!
-//! A hang-up signal says so to the leader of a session only, and it can be ignored. And crossterm 0.29
-//! reads the end of a terminal in a loop that never ends: it must not be asked for keys then.
+//! A hang-up signal says so to the leader of a session only, and it can be ignored. Who reads the keys
+//! does not notice: see [`crate::keyboard`].
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};

@@ -6,6 +6,7 @@ pub mod driver;
 pub mod hangup;
 pub mod i18n;
 pub mod journal;
+mod keyboard;
 pub mod keymap;
 pub mod paths;
 pub mod runtime;

@@ -1,16 +1,13 @@
 //! Runs a screen: waits for one thing, hands it to [`update`], does what that says, and draws
 //! when something may have changed. Decides nothing.
 
-use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::StreamExt as _;
+use crossterm::event::Event as TerminalEvent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use usher_shared::client::{Input, Journaling};
 use usher_shared::id::SessionId;
 use usher_shared::time::{MonoMillis, UnixMillis};
@@ -21,6 +18,7 @@ use crate::driver::{Link, LinkCommand, Server, engine_config, mono_now};
 use crate::hangup::Line;
 use crate::i18n::Localizer;
 use crate::journal::{Journal, JournalAnswer};
+use crate::keyboard;
 use crate::start::current_directory;
 use crate::terminal::{Terminal, restore_on_panic};
 use crate::theme::Theme;
@@ -113,15 +111,18 @@ pub async fn run(options: RunOptions) -> Result<Ended, RunError> {
         link: Link::spawn(options.server),
         journal: options.journal_dir.map(Journal::spawn),
         hung_up: line.watch(),
-        keys: Keys { events: EventStream::new(), line },
+        events: keyboard::read(),
         frame: Frame::Due,
         frame_ms,
         drawn_at: MonoMillis::default(),
     };
     let ended = match screen.run(&mut signals).await {
-        Err(_) if screen.keys.line.is_gone() => Ok(Ended::Signal(HANG_UP)),
+        Err(_) if line.is_gone() => Ok(Ended::Signal(HANG_UP)),
         ended => ended,
     };
+    if line.is_gone() {
+        screen.take_last_keys();
+    }
     screen.write_down_the_rest();
     ended
 }
@@ -132,7 +133,7 @@ struct Running {
     terminal: Terminal,
     link: Link,
     journal: Option<Journal>,
-    keys: Keys,
+    events: mpsc::Receiver<io::Result<TerminalEvent>>,
     hung_up: oneshot::Receiver<()>,
     frame: Frame,
     frame_ms: u64,
@@ -144,36 +145,6 @@ struct Running {
 enum Frame {
     Due,
     Fresh,
-}
-
-/// What the terminal tells. Ends when the terminal is gone.
-struct Keys {
-    events: EventStream,
-    line: Line,
-}
-
-impl Keys {
-    /// Waits for the next event.
-    async fn next(&mut self) -> Option<io::Result<TerminalEvent>> {
-        poll_fn(|context| self.poll(context)).await
-    }
-
-    /// Returns what there is now, without waiting. The stream wakes whoever asked it last, so this
-    /// must ask in the name of our own task.
-    async fn ready(&mut self) -> Option<Option<io::Result<TerminalEvent>>> {
-        poll_fn(|context| match self.poll(context) {
-            Poll::Ready(event) => Poll::Ready(Some(event)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<TerminalEvent>>> {
-        if self.line.is_gone() {
-            return Poll::Ready(None);
-        }
-        self.events.poll_next_unpin(context)
-    }
 }
 
 /// One thing to handle.
@@ -204,20 +175,20 @@ impl Running {
             self.draw_if_due()?;
             let deadline = self.next_deadline();
             let wake = tokio::select! {
-                event = self.keys.next() => Wake::Terminal(event),
+                event = self.events.recv() => Wake::Terminal(event),
                 _ = &mut self.hung_up => Wake::Signal(Signalled::End(HANG_UP)),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
                 answer = next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
                 () = sleep(deadline) => Wake::Time,
             };
-            next = self.handle(wake).await?;
+            next = self.handle(wake)?;
         }
     }
 
-    async fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
+    fn handle(&mut self, wake: Wake) -> Result<Next, RunError> {
         match wake {
-            Wake::Terminal(first) => self.handle_terminal(first).await,
+            Wake::Terminal(first) => self.handle_terminal(first),
             Wake::Link(Some(input)) => self.handle_link(input),
             // The link's task ends before us only if it panicked.
             Wake::Link(None) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
@@ -230,7 +201,7 @@ impl Running {
     }
 
     /// Takes all keys that are there: those of one paste must not be drawn one by one.
-    async fn handle_terminal(
+    fn handle_terminal(
         &mut self,
         first: Option<io::Result<TerminalEvent>>,
     ) -> Result<Next, RunError> {
@@ -249,9 +220,9 @@ impl Running {
                 Next::GoOn => {}
                 other @ (Next::Suspend | Next::End(_)) => return Ok(other),
             }
-            match self.keys.ready().await {
-                Some(ready) => event = ready,
-                None => break,
+            match self.events.try_recv() {
+                Ok(ready) => event = Some(ready),
+                Err(_) => break,
             }
         }
         Ok(Next::GoOn)
@@ -299,6 +270,14 @@ impl Running {
         let jobs = self.state.take_journal_jobs();
         if let Some(journal) = &self.journal {
             journal.hand_over(jobs);
+        }
+    }
+
+    /// What was typed before the terminal went away belongs to the draft.
+    fn take_last_keys(&mut self) {
+        while let Ok(event) = self.events.try_recv() {
+            // There is nothing left to draw on.
+            let _ = self.handle_terminal(Some(event));
         }
     }
 

@@ -184,6 +184,8 @@ impl State {
     fn take_back(&mut self, id: AdmissionId, content: &str) {
         self.composer.bring_back(content);
         self.engine.handle(Input::Dismiss(id), self.now);
+        // It leaves the sends: in the same transaction it must come to the drafts.
+        self.write_drafts();
     }
 
     /// Returns the prompt that can be taken back now: the newest that never left, if there is room

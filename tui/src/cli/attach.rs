@@ -5,8 +5,9 @@
 //! it takes; their request names an upload that the next run would not have, so `--id` does without
 //! them.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 use usher_shared::client::{Event, IdOrigin, LinkState, UploadEnd, UploadId};
+use usher_shared::error::{ErrorCode, WireError};
 use usher_shared::id::AttachmentId;
 use usher_shared::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, INLINE_BYTES_MAX};
 use usher_shared::protocol::attachment::AttachmentBeginParams;
@@ -56,6 +58,10 @@ const MIME_TYPES: &[(&str, &str)] = &[
 pub(super) enum AttachError {
     /// This one cannot be read.
     Unreadable(PathBuf, io::Error),
+    /// This one is no file with bytes of its own: a folder, a pipe, a device.
+    NoFile(PathBuf),
+    /// This one changed while it was read.
+    Changed(PathBuf),
     /// They are too many.
     TooMany,
     /// They are too large in all, bytes.
@@ -67,12 +73,13 @@ impl AttachError {
     pub(super) fn text(&self, output: &Output) -> String {
         match self {
             Self::Unreadable(path, error) => {
-                let (path, reason) =
-                    (Clean::line(&path.display().to_string()), Clean::line(&error.to_string()));
-                let arguments =
-                    [("file", Value::from(path.as_str())), ("reason", reason.as_str().into())];
+                let reason = Clean::line(&error.to_string());
+                let [file] = file_named(path);
+                let arguments = [file, ("reason", reason.as_str().to_owned().into())];
                 output.text("cli-attach-unreadable", &arguments)
             }
+            Self::NoFile(path) => output.text("cli-attach-no-file", &file_named(path)),
+            Self::Changed(path) => output.text("cli-attach-changed", &file_named(path)),
             Self::TooMany => {
                 output.text("cli-attach-too-many", &[("max", Value::from(ATTACHMENTS_MAX))])
             }
@@ -109,13 +116,17 @@ pub(super) fn look_at(paths: &[PathBuf], origin: IdOrigin) -> Result<Vec<Attache
     };
     let mut files = Vec::new();
     for path in paths {
-        let file = Attached::open(path);
-        files.push(file.map_err(|error| AttachError::Unreadable(path.clone(), error))?);
+        files.push(Attached::open(path)?);
         if total(&files) > max as u64 {
             return Err(AttachError::TooLarge(max));
         }
     }
     Ok(files)
+}
+
+fn file_named(path: &Path) -> [(&'static str, Value<'static>); 1] {
+    let name = Clean::line(&path.display().to_string());
+    [("file", name.as_str().to_owned().into())]
 }
 
 fn total(files: &[Attached]) -> u64 {
@@ -133,9 +144,7 @@ pub(super) async fn attach(
     let mut attachments = Vec::new();
     for (file, number) in files.into_iter().zip(0..) {
         attachments.push(if is_small {
-            let path = file.path.clone();
-            let unreadable = |error| AttachProblem::File(AttachError::Unreadable(path, error));
-            file.inline().map_err(unreadable)?
+            file.inline().map_err(AttachProblem::File)?
         } else {
             let attachment_id = upload(client, session, file, UploadId::new(number)).await?;
             AttachmentParams { attachment_id: Some(attachment_id), ..AttachmentParams::default() }
@@ -180,13 +189,13 @@ async fn upload(
             Ok(Event::UploadEnded { id: ended, end }) if ended == id => {
                 return match end {
                     UploadEnd::Finished(attachment_id) => Ok(attachment_id),
+                    UploadEnd::Refused(error) if is_of_other_bytes(&error) => {
+                        Err(AttachProblem::File(AttachError::Changed(path)))
+                    }
                     UploadEnd::Refused(error) => {
                         Err(AttachProblem::Server(Problem::Rejected(error)))
                     }
-                    UploadEnd::Unreadable => {
-                        let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-                        Err(AttachProblem::File(AttachError::Unreadable(path, error)))
-                    }
+                    UploadEnd::Unreadable => Err(AttachProblem::File(AttachError::Changed(path))),
                 };
             }
             Ok(_) => {}
@@ -196,12 +205,33 @@ async fn upload(
     }
 }
 
+/// Tells whether the bytes that came up were not the ones that were announced.
+fn is_of_other_bytes(error: &WireError) -> bool {
+    let field = error.details.get("field").and_then(|field| field.as_str());
+    error.code == ErrorCode::Validation && field == Some("sha256")
+}
+
+fn in_hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A pipe is not opened by `open` alone before somebody writes into it.
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(nonblock).open(path)
+}
+
 impl Attached {
-    fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    fn open(path: &Path) -> Result<Self, AttachError> {
+        let unreadable = |error| AttachError::Unreadable(path.to_owned(), error);
+        let file = open_without_waiting(path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
+            return Err(AttachError::NoFile(path.to_owned()));
         }
+        Self::read(path, file).map_err(unreadable)
+    }
+
+    fn read(path: &Path, mut file: File) -> io::Result<Self> {
         let mut digest = Sha256::new();
         let mut size_bytes = 0;
         let mut piece = vec![0; PIECE_BYTES];
@@ -215,13 +245,13 @@ impl Attached {
             digest.update(&piece[..read]);
         }
         file.rewind()?;
-        let sha256 = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { path: path.to_owned(), file, size_bytes, sha256 })
+        Ok(Self { path: path.to_owned(), file, size_bytes, sha256: in_hex(digest) })
     }
 
-    fn inline(mut self) -> io::Result<AttachmentParams> {
+    fn inline(mut self) -> Result<AttachmentParams, AttachError> {
         let mut bytes = Vec::new();
-        (&mut self.file).take(self.size_bytes).read_to_end(&mut bytes)?;
+        let read = (&mut self.file).take(self.size_bytes).read_to_end(&mut bytes);
+        read.map_err(|error| AttachError::Unreadable(self.path.clone(), error))?;
         Ok(AttachmentParams {
             kind: Some(self.kind()),
             name: Some(self.name()),

@@ -84,6 +84,14 @@ pub struct Draft {
     pub text: String,
 }
 
+impl Draft {
+    /// Tells whether one takes the place of the other.
+    pub(super) fn is_of_same(&self, other: &Self) -> bool {
+        (self.store_id, self.user_id, self.session_id)
+            == (other.store_id, other.user_id, other.session_id)
+    }
+}
+
 /// What comes of a job.
 #[derive(Debug)]
 pub enum JournalAnswer {
@@ -306,8 +314,8 @@ impl Batch<'_> {
 
     fn room_for(&self, bytes: usize) -> Result<Room, JournalError> {
         let sql = "SELECT (SELECT count(*) FROM sends),
-            (SELECT coalesce(sum(length(payload)), 0) FROM sends)
-            + (SELECT coalesce(sum(length(text)), 0) FROM drafts)";
+            (SELECT coalesce(sum(octet_length(payload)), 0) FROM sends)
+            + (SELECT coalesce(sum(octet_length(text)), 0) FROM drafts)";
         let (rows, stored): (i64, i64) = self
             .transaction
             .prepare_cached(sql)?

@@ -1,7 +1,7 @@
 //! The thread that writes.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,6 +17,8 @@ const JOBS_MAX: usize = 256;
 /// Jobs that are tried again after a failure: more than a client has sends and sessions with drafts.
 const OWED_MAX: usize = 1_024;
 
+/// How long what could not be written waits for the next attempt, if nothing else is to be written.
+const OWED_AGAIN: Duration = Duration::from_secs(1);
 /// How long the end of a program waits for its journal: a disk that hangs must not hold it for ever.
 const END_WAIT: Duration = Duration::from_secs(3);
 
@@ -92,7 +94,7 @@ fn run(
     answers: &UnboundedSender<JournalAnswer>,
 ) {
     let mut writer = Writer { folder, file: None, owed: Vec::new() };
-    while let Ok(mut batch) = jobs.recv() {
+    while let Some(mut batch) = next_batch(jobs, &writer.owed) {
         while batch.len() < JOBS_MAX {
             match jobs.try_recv() {
                 Ok(more) => batch.extend(more),
@@ -103,6 +105,18 @@ fn run(
     }
     if !writer.owed.is_empty() {
         writer.handle(Vec::new(), answers);
+    }
+}
+
+/// Waits for jobs, but no longer than what is owed can wait; None: there will be no more.
+fn next_batch(jobs: &Receiver<Vec<JournalJob>>, owed: &[JournalJob]) -> Option<Vec<JournalJob>> {
+    if owed.is_empty() {
+        return jobs.recv().ok();
+    }
+    match jobs.recv_timeout(OWED_AGAIN) {
+        Ok(batch) => Some(batch),
+        Err(RecvTimeoutError::Timeout) => Some(Vec::new()),
+        Err(RecvTimeoutError::Disconnected) => None,
     }
 }
 
@@ -118,9 +132,7 @@ impl Writer {
             }
             Err(_) => {
                 give_up(&jobs, answers);
-                jobs.retain(can_be_owed);
-                jobs.truncate(OWED_MAX);
-                self.owed = jobs;
+                self.owed = still_owed(jobs);
             }
         }
     }
@@ -133,6 +145,19 @@ impl Writer {
         let now = UnixMillis::new(jiff::Timestamp::now().as_millisecond());
         open.apply(jobs, now)
     }
+}
+
+/// Returns what is tried again: of the drafts of a session only the newest.
+fn still_owed(jobs: Vec<JournalJob>) -> Vec<JournalJob> {
+    let mut owed: Vec<JournalJob> = Vec::new();
+    for job in jobs.into_iter().filter(can_be_owed) {
+        if let JournalJob::PutDraft(newer) = &job {
+            owed.retain(|job| !matches!(job, JournalJob::PutDraft(old) if old.is_of_same(newer)));
+        }
+        owed.push(job);
+    }
+    owed.truncate(OWED_MAX);
+    owed
 }
 
 fn can_be_owed(job: &JournalJob) -> bool {
@@ -158,5 +183,63 @@ fn give_up(jobs: &[JournalJob], answers: &UnboundedSender<JournalAnswer>) {
             | JournalJob::PutDraft(_) => continue,
         };
         let _ = answers.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rusqlite::Connection;
+    use usher_shared::client::Receipts;
+    use usher_shared::id::{AdmissionId, SessionId, StoreId, UserId};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::journal::Draft;
+
+    fn put(session: u128, text: &str) -> JournalJob {
+        JournalJob::PutDraft(Draft {
+            store_id: StoreId::from_uuid(Uuid::from_u128(1)),
+            user_id: UserId::from_uuid(Uuid::from_u128(1)),
+            session_id: SessionId::from_uuid(Uuid::from_u128(session)),
+            text: text.to_owned(),
+        })
+    }
+
+    /// A job whose answer tells that its batch is over.
+    fn answered() -> JournalJob {
+        let id = AdmissionId::parse("no such row").unwrap();
+        JournalJob::Order(JournalOrder::Mark(id, JournalStage::Sent, Receipts::Missing))
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_when_it_can_be_and_nobody_asks_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::spawn(folder.path().to_owned());
+        journal.hand_over(vec![put(1, "old"), answered()]);
+        journal.answers.blocking_recv().unwrap();
+        let other = Connection::open(folder.path().join("journal.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        journal.hand_over(vec![put(1, "newer"), answered()]);
+        journal.answers.blocking_recv().unwrap();
+        other.execute_batch("ROLLBACK").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let sql = "SELECT text FROM drafts";
+        while other.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap() != "newer" {
+            assert!(Instant::now() < deadline, "never written");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn of_drafts_that_are_owed_only_the_newest_of_a_session_is_kept() {
+        let texts = ["a", "ab", "abc"].map(|text| put(1, text)).into_iter();
+        let owed = still_owed(texts.chain([put(2, "x"), put(1, "abcd"), answered()]).collect());
+        let texts = owed.iter().map(|job| match job {
+            JournalJob::PutDraft(draft) => draft.text.as_str(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), ["x", "abcd"]);
     }
 }

@@ -3,12 +3,13 @@ use usher_shared::client::{
     DeliveryState, IdOrigin, Input, JournalOrder, JournalRow, JournalStage, Journaled, Journaling,
     LeftRow, Receipts,
 };
+use usher_shared::error::ErrorCode;
 use usher_shared::id::{AdmissionId, SessionId, StoreId, UserId};
 use usher_shared::protocol::queue::QueueAddParams;
 use usher_shared::protocol::session::Session;
 use uuid::Uuid;
 
-use super::peer::{Admit, Peer, me};
+use super::peer::{Admit, Peer, me, refusal};
 use crate::app::Message;
 use crate::journal::{Draft, JournalJob};
 use crate::view::tests::screen;
@@ -101,6 +102,21 @@ fn enter_moves_a_text_from_the_drafts_to_the_sends_at_one_moment() {
     let done = batches(&mut peer);
     assert_eq!(done[0], ["keep", "draft \"\""]);
     assert_eq!(done[1..], [["drop"]]);
+}
+
+#[test]
+fn a_text_that_comes_back_moves_from_the_sends_to_the_drafts_at_one_moment() {
+    let mut peer = writing();
+    peer.admit = Admit::Refuse(refusal(ErrorCode::QueueFull));
+    peer.send("refused");
+    assert_eq!(peer.draft(), "refused");
+    let done = batches(&mut peer);
+    assert_eq!(done.last().unwrap(), &["mark Refused(QueueFull)", "draft \"refused\"", "drop"]);
+    let mut peer = Peer::journaling(120, 40, Journaling::Adopting);
+    peer.left = vec![left(&peer.session, "k1", JournalStage::Unsent)];
+    peer.connect();
+    let done = batches(&mut peer);
+    assert!(done.contains(&vec!["draft \"text of k1\"".to_owned(), "drop".to_owned()]), "{done:?}");
 }
 
 #[test]
