@@ -1,7 +1,7 @@
 //! Notices that the terminal is gone.
 //!
 //! A hang-up signal says so to the leader of a session only, and it can be ignored. Who reads the keys
-//! does not notice: see [`crate::keyboard`].
+//! does not notice: see `keyboard`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
