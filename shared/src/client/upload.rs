@@ -65,7 +65,7 @@ struct Upload {
     /// What the server has, bytes.
     received: u64,
     piece_bytes: usize,
-    /// How often the server had less than it had said.
+    /// How often the server had less than it had said, or said what cannot be read.
     setbacks: u32,
     step: Step,
 }
@@ -189,9 +189,14 @@ impl Uploads {
                     None
                 }
                 Some(Progress::Finished(attachment_id)) => Some(UploadEnd::Finished(attachment_id)),
-                None => {
+                None if upload.setbacks < SETBACKS_MAX => {
+                    upload.setbacks += 1;
                     upload.step = Step::Wanted { at: now.plus(UPLOAD_AGAIN_MS) };
                     return;
+                }
+                None => {
+                    let error = WireError::new(ErrorCode::Internal, "answers that say nothing");
+                    Some(UploadEnd::Refused(error))
                 }
             },
             Answer::Refused(error) => match upload.after_refusal(&error) {

@@ -140,6 +140,14 @@ impl JournalFile {
         let owners_dir = folder.join("owners");
         let owner = Owner::register(&owners_dir)?;
         let path = folder.join("journal.db");
+        // Two that find it damaged must not put aside each other's new one.
+        let opening = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(folder.join("opening.lock"))?;
+        opening.lock()?;
         let connection = match connect(&path) {
             Err(JournalError::Database(error)) if is_damage(&error) => {
                 let aside = folder.join(format!("journal.damaged-{}.db", owner.id()));
@@ -415,6 +423,14 @@ impl Batch<'_> {
     }
 
     fn put_draft(&self, draft: &Draft) -> Result<(), JournalError> {
+        // Where there is no room, an older text is better than none.
+        if draft.text.is_empty() || self.room_for(draft.text.len())? == Room::Left {
+            self.replace_draft(draft)?;
+        }
+        Ok(())
+    }
+
+    fn replace_draft(&self, draft: &Draft) -> Result<(), JournalError> {
         let Draft { store_id, user_id, session_id, text } = draft;
         let (store, user, session) = (store_id.uuid(), user_id.uuid(), session_id.uuid());
         let (store, user, session) = (store.as_bytes(), user.as_bytes(), session.as_bytes());
@@ -422,7 +438,7 @@ impl Batch<'_> {
             WHERE owner = ?1 AND store_id = ?2 AND user_id = ?3 AND session_id = ?4";
         let key = params![self.owner.as_bytes(), store, user, session];
         self.transaction.prepare_cached(sql)?.execute(key)?;
-        if text.is_empty() || self.room_for(text.len())? == Room::Full {
+        if text.is_empty() {
             return Ok(());
         }
         let sql = "INSERT INTO drafts (owner, store_id, user_id, session_id, text, changed_at)
@@ -474,8 +490,9 @@ impl Batch<'_> {
         }
         let mut merged = Vec::new();
         for (draft, texts) in texts {
+            // It takes the place of what it is made of, so there is room.
             let draft = Draft { text: texts.join("\n\n"), ..draft };
-            self.put_draft(&draft)?;
+            self.replace_draft(&draft)?;
             merged.push(draft);
         }
         Ok(merged)

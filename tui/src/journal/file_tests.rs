@@ -268,17 +268,22 @@ fn a_row_that_cannot_be_read_harms_no_other() {
     assert_eq!(adopt(&mut open(folder.path())), [("b".to_owned(), JournalStage::Sent)]);
 }
 
+/// Adds so many prompts of somebody else.
+fn fill(folder: &Path, count: u32) {
+    let connection = Connection::open(folder.join("journal.db")).unwrap();
+    let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO sends (owner, admission_id, id_given, store_id, user_id, has_receipts, stage,
+            payload, added_at)
+        SELECT x'00', i, 0, x'00', x'00', 0, 'sent', '', 0 FROM n";
+    connection.execute(sql, [count]).unwrap();
+}
+
 #[test]
 fn what_is_over_the_bounds_is_refused_alone() {
     let folder = tempfile::tempdir().unwrap();
     let mut client = open(folder.path());
     apply(&mut client, &[keep("a", JournalStage::Sent)]);
-    let connection = Connection::open(folder.path().join("journal.db")).unwrap();
-    let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4094)
-        INSERT INTO sends (owner, admission_id, id_given, store_id, user_id, has_receipts, stage,
-            payload, added_at)
-        SELECT x'00', i, 0, x'00', x'00', 0, 'sent', '', 0 FROM n";
-    connection.execute(fill, []).unwrap();
+    fill(folder.path(), 4_094);
     let jobs = [
         keep("b", JournalStage::Sent),
         keep("c", JournalStage::Sent),
@@ -290,6 +295,17 @@ fn what_is_over_the_bounds_is_refused_alone() {
         ("a".to_owned(), Journaled::OnDisk),
     ];
     assert_eq!(apply(&mut client, &jobs), expected);
+}
+
+#[test]
+fn a_full_journal_keeps_older_drafts_and_hands_on_those_of_the_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = open(folder.path());
+    apply(&mut first, &[JournalJob::PutDraft(draft(1, "older"))]);
+    fill(folder.path(), 4_096);
+    apply(&mut first, &[JournalJob::PutDraft(draft(1, "newer"))]);
+    drop(first);
+    assert_eq!(take_drafts(&mut open(folder.path())), [draft(1, "older")]);
 }
 
 #[test]

@@ -203,6 +203,21 @@ fn a_server_that_has_less_than_it_said_gets_the_rest_again_but_not_for_ever() {
 }
 
 #[test]
+fn a_server_whose_answers_cannot_be_read_is_not_asked_for_ever() {
+    let mut rig = Rig::uploading();
+    let mut asked = 0;
+    while rig.upload_ends().is_empty() {
+        let begin = rig.take("attachment.begin");
+        asked += 1;
+        rig.reply(&begin, &json!("what?"));
+        if rig.engine.has_uploads() {
+            rig.wait_alive(1_000);
+        }
+    }
+    assert_eq!((asked, rig.engine.has_uploads()), (9, false));
+}
+
+#[test]
 fn a_refusal_is_final_unless_its_code_says_to_try_again() {
     for &code in ErrorCode::ALL {
         let (mut rig, mut disk) = (Rig::uploading(), Disk::default());
