@@ -1,4 +1,4 @@
-//! Sends whose reply got lost: R2 and R5 to R8.
+//! Sends whose reply got lost: one look, one retry, one more look, and what is said then.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! Sends on a link that works: R1, R3, and what can never be sent.
+//! Sends on a link that works: one ID, one open send of a session, typed errors, and what can never be
+//! sent.
 
 use serde_json::json;
 
