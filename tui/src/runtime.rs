@@ -178,7 +178,7 @@ impl Running {
                 event = self.events.recv() => Wake::Terminal(event),
                 _ = &mut self.hung_up => Wake::Signal(Signalled::End(HANG_UP)),
                 input = self.link.inputs.recv() => Wake::Link(input.map(Box::new)),
-                answer = next_answer(&mut self.journal) => Wake::Journal(answer),
+                answer = Journal::next_answer(&mut self.journal) => Wake::Journal(answer),
                 signal = signals.next() => Wake::Signal(signal),
                 () = sleep(deadline) => Wake::Time,
             };
@@ -319,13 +319,6 @@ impl Running {
         self.terminal.come_back()?;
         let (columns, rows) = self.terminal.size();
         self.take(Message::Resize(columns, rows))
-    }
-}
-
-async fn next_answer(journal: &mut Option<Journal>) -> JournalAnswer {
-    match journal {
-        Some(journal) => journal.next_answer().await,
-        None => std::future::pending().await,
     }
 }
 

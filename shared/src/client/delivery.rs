@@ -83,6 +83,21 @@ pub enum DeliveryState {
     },
 }
 
+impl DeliveryState {
+    /// Tells whether nothing more happens to it by itself: its user decides.
+    pub const fn is_undecided(&self) -> bool {
+        match self {
+            Self::Rejected(_) | Self::Returned | Self::Uncertain { .. } => true,
+            Self::WaitingForLink
+            | Self::Queued
+            | Self::Saving
+            | Self::AwaitingReply { .. }
+            | Self::Reconciling { .. }
+            | Self::Accepted(_) => false,
+        }
+    }
+}
+
 /// The proof that the server has a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {

@@ -347,9 +347,7 @@ impl Keeper {
         sent_at: MonoMillis,
         out: &mut Outbox,
     ) {
-        let Some(open) = self.open.as_mut().filter(|open| open.number == number) else {
-            return;
-        };
+        let Some(open) = self.numbered(number) else { return };
         let (Phase::Editing(lease) | Phase::Saving(lease, _)) = &mut open.phase else {
             return;
         };
@@ -379,9 +377,7 @@ impl Keeper {
         now: MonoMillis,
         out: &mut Outbox,
     ) {
-        let Some(open) = self.open.as_mut().filter(|open| open.number == number) else {
-            return;
-        };
+        let Some(open) = self.numbered(number) else { return };
         let Phase::Saving(lease, save) = &mut open.phase else {
             return;
         };
@@ -423,9 +419,7 @@ impl Keeper {
         now: MonoMillis,
         out: &mut Outbox,
     ) {
-        let Some(open) = self.open.as_mut().filter(|open| open.number == number) else {
-            return;
-        };
+        let Some(open) = self.numbered(number) else { return };
         let Phase::Checking(save, look) = &mut open.phase else {
             return;
         };
@@ -458,6 +452,11 @@ impl Keeper {
             |open| matches!(&open.phase, Phase::Editing(lease) if lease.id == notice.lease_id),
         );
         self.finish_if(is_ours, EditEnd::Lost(EditLoss::Told(notice.reason)), out);
+    }
+
+    /// Returns the edit of this number, if it is the open one.
+    fn numbered(&mut self, number: u64) -> Option<&mut Open> {
+        self.open.as_mut().filter(|open| open.number == number)
     }
 
     /// Looks whether the save that is under way was done.

@@ -107,8 +107,15 @@ impl Engine {
         self.keeper.edit()
     }
 
+    /// Returns how many of [`Engine::deliveries`] would be gone if this client ended now: they are not
+    /// in its journal.
+    pub fn unprotected_count(&self) -> usize {
+        self.sends.unprotected_count()
+    }
+
     /// Tells whether an upload is open.
-    pub fn has_uploads(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn has_uploads(&self) -> bool {
         self.uploads.is_any()
     }
 

@@ -74,6 +74,11 @@ impl Sends {
         self.tracks.iter().map(|track| &track.delivery)
     }
 
+    /// Returns how many of them would be gone if this client ended now.
+    pub(super) fn unprotected_count(&self) -> usize {
+        self.tracks.iter().filter(|track| track.is_unprotected()).count()
+    }
+
     pub(super) fn submit(
         &mut self,
         submission: Submission,

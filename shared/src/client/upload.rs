@@ -104,6 +104,7 @@ impl Uploads {
         });
     }
 
+    #[cfg(test)]
     pub(super) fn is_any(&self) -> bool {
         !self.open.is_empty()
     }

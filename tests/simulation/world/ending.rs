@@ -137,19 +137,8 @@ impl World {
 
 fn is_idle(client: &Client) -> bool {
     let Some(engine) = &client.engine else { return false };
-    let rests = |state: &DeliveryState| match state {
-        DeliveryState::Rejected(_) | DeliveryState::Returned | DeliveryState::Uncertain { .. } => {
-            true
-        }
-        DeliveryState::WaitingForLink
-        | DeliveryState::Queued
-        | DeliveryState::Saving
-        | DeliveryState::AwaitingReply { .. }
-        | DeliveryState::Reconciling { .. }
-        | DeliveryState::Accepted(_) => false,
-    };
     matches!(engine.link(), LinkState::Online { .. })
         && engine.mirror().is_some_and(|mirror| mirror.freshness() == Freshness::Live)
-        && engine.deliveries().all(|one| rests(&one.state))
+        && engine.deliveries().all(|one| one.state.is_undecided())
         && engine.edit().is_none()
 }

@@ -85,7 +85,7 @@ impl State {
 
     /// Returns the delivery that waits for a decision, the oldest first.
     pub(crate) fn undecided(&self) -> Option<&Delivery> {
-        self.deliveries().find(|delivery| is_undecided(&delivery.state))
+        self.deliveries().find(|delivery| delivery.state.is_undecided())
     }
 
     /// A delivery came to another state.
@@ -93,9 +93,6 @@ impl State {
         let open = self.mirror().map(|mirror| mirror.session().id);
         if open == Some(delivery.params.session_id) {
             self.bring_back(delivery);
-        }
-        if let DeliveryState::Accepted(_) = delivery.state {
-            self.unprotected.remove(&delivery.admission_id);
         }
     }
 
@@ -107,7 +104,7 @@ impl State {
         }
         let open = self.mirror().map(|mirror| mirror.session().id);
         let elsewhere = self.engine.deliveries().filter(|delivery| {
-            is_undecided(&delivery.state) && Some(delivery.params.session_id) != open
+            delivery.state.is_undecided() && Some(delivery.params.session_id) != open
         });
         let count = elsewhere.count();
         if count > 0 {
@@ -142,18 +139,8 @@ impl State {
     }
 
     /// A prompt is sent without having been written down.
-    pub(crate) fn went_unprotected(&mut self, id: AdmissionId) {
-        self.unprotected.insert(id);
+    pub(crate) fn went_unprotected(&mut self) {
         self.toast = Some(Toast::passing(self.unaccepted_text(Unaccepted::Unprotected), self.now));
-    }
-
-    /// Returns how many prompts would be gone if this program ended now.
-    pub(crate) fn unprotected_count(&self) -> usize {
-        let deliveries = self.engine.deliveries();
-        let lost = |delivery: &&Delivery| {
-            !self.journals() || self.unprotected.contains(&delivery.admission_id)
-        };
-        deliveries.filter(lost).count()
     }
 
     /// Returns how many sends of a session are open or wait for a decision.
@@ -295,21 +282,6 @@ fn has_not_left(state: &DeliveryState) -> bool {
         | DeliveryState::Rejected(_)
         | DeliveryState::Returned
         | DeliveryState::Uncertain { .. } => false,
-    }
-}
-
-/// Tells whether it waits for its person.
-fn is_undecided(state: &DeliveryState) -> bool {
-    match state {
-        DeliveryState::Rejected(_) | DeliveryState::Returned | DeliveryState::Uncertain { .. } => {
-            true
-        }
-        DeliveryState::WaitingForLink
-        | DeliveryState::Queued
-        | DeliveryState::Saving
-        | DeliveryState::AwaitingReply { .. }
-        | DeliveryState::Reconciling { .. }
-        | DeliveryState::Accepted(_) => false,
     }
 }
 

@@ -49,7 +49,7 @@ impl State {
             | Event::TurnStarted(_) => {}
             Event::TurnEnded(_) => self.ring_if_away(),
             Event::DeliveryChanged(delivery) => self.delivery_changed(&delivery),
-            Event::Unprotected(id) => self.went_unprotected(id),
+            Event::Unprotected(_) => self.went_unprotected(),
             Event::Called { id, outcome } => self.called(id, outcome),
             Event::TaskChanged(task) => self.sessions.task_changed(task),
             Event::TaskDeleted(id) => self.sessions.task_deleted(id),

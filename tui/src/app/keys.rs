@@ -214,6 +214,6 @@ impl State {
 
     fn ask_to_leave(&mut self) {
         let undelivered = self.engine.deliveries().len();
-        self.ask(Ask::Leave { undelivered, lost: self.unprotected_count() });
+        self.ask(Ask::Leave { undelivered, lost: self.engine.unprotected_count() });
     }
 }

@@ -1,6 +1,6 @@
 //! Everything the screen shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use usher_shared::client::{CallId, Engine, EngineConfig, Freshness, Journaling, Mirror};
@@ -99,8 +99,6 @@ pub struct State {
     pub(crate) calls: BTreeMap<CallId, Asked>,
     /// Which drafts are on disk.
     pub(crate) drafts: Drafts,
-    /// Prompts that are not in the journal although they are sent.
-    pub(crate) unprotected: BTreeSet<AdmissionId>,
     /// What [`super::update`] will say is to be done.
     pub(crate) effects: Vec<Effect>,
     /// What is to be done in the journal, together.
@@ -137,7 +135,6 @@ impl State {
             trouble: None,
             calls: BTreeMap::new(),
             drafts: Drafts::default(),
-            unprotected: BTreeSet::new(),
             effects: Vec::new(),
             journal_jobs: Vec::new(),
             journaling,

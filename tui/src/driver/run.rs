@@ -125,7 +125,7 @@ impl Driver {
             }
             let input = tokio::select! {
                 Some(input) = self.link.inputs.recv() => input,
-                answer = next_answer(&mut self.journal) => match answer {
+                answer = Journal::next_answer(&mut self.journal) => match answer {
                     JournalAnswer::Input(input) => *input,
                     // Nobody here asks for drafts.
                     JournalAnswer::Drafts(_) => continue,
@@ -134,13 +134,6 @@ impl Driver {
             };
             self.handle(input);
         }
-    }
-}
-
-async fn next_answer(journal: &mut Option<Journal>) -> JournalAnswer {
-    match journal {
-        Some(journal) => journal.next_answer().await,
-        None => std::future::pending().await,
     }
 }
 

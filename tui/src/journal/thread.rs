@@ -61,9 +61,14 @@ impl Journal {
         }
     }
 
-    /// Waits for the next answer. Can be cancelled without losing one.
-    pub async fn next_answer(&mut self) -> JournalAnswer {
-        match self.answers.recv().await {
+    /// Waits for the next answer; for ever where there is no journal. Can be cancelled without losing
+    /// one.
+    pub async fn next_answer(journal: &mut Option<Self>) -> JournalAnswer {
+        let answer = match journal {
+            Some(journal) => journal.answers.recv().await,
+            None => None,
+        };
+        match answer {
             Some(answer) => answer,
             // We hold a sender ourselves.
             None => std::future::pending().await,

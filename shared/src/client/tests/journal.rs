@@ -210,6 +210,22 @@ fn a_row_that_comes_after_its_prompt_has_left_does_not_say_that_it_has_not() {
 }
 
 #[test]
+fn what_would_be_gone_with_this_client_is_counted() {
+    let counted = |journaling, outcome| {
+        let mut rig = Rig::online_with(journaling);
+        rig.submit(1, "k1", "hello");
+        rig.journaled("k1", outcome);
+        let under_way = rig.engine.unprotected_count();
+        let add = rig.take("message.queue.add");
+        rig.refuse(&add, &error(ErrorCode::QueueFull));
+        (under_way, rig.engine.unprotected_count())
+    };
+    assert_eq!(counted(Journaling::Own, Journaled::OnDisk), (0, 0));
+    assert_eq!(counted(Journaling::Own, Journaled::Failed), (1, 1));
+    assert_eq!(counted(Journaling::Off, Journaled::OnDisk), (1, 1));
+}
+
+#[test]
 fn a_link_that_goes_while_the_row_is_written_leaves_the_prompt_waiting() {
     let mut rig = Rig::writing();
     rig.submit(1, "k1", "hello");
